@@ -1,0 +1,23 @@
+"""Errors raised by this package. Catch `ResilienceError` to catch them all."""
+
+from __future__ import annotations
+
+__all__ = ["OptionError", "ResilienceError"]
+
+
+class ResilienceError(Exception):
+    """Root of every error this package raises itself."""
+
+
+class OptionError(ResilienceError, ValueError):
+    """An option has a value that is not allowed; the message names the field and what is.
+
+    Args:
+        field: Name of the option.
+        value: What was given.
+        allowed: What would have been accepted, as the rest of a sentence.
+    """
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"{field}={value!r} is not allowed: {allowed}")
+        self.field = field
