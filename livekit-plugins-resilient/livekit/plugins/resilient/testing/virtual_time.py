@@ -1,0 +1,254 @@
+"""An event loop whose clock jumps to the next timer as soon as there is nothing else to do.
+
+`VirtualTimeLoop` runs unmodified asyncio programs: sockets on loopback, TLS, aiohttp and websockets
+work, because what one end writes there is readable at the other end at once. Only timers are
+virtual, so that a call of one minute takes as long as its CPU work.
+
+What it cannot show: the time that code needs to run, and anything that looks at `time.monotonic()`
+instead of the loop's clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from selectors import SelectorKey
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import TypeVarTuple, Unpack
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
+
+VIRTUAL_TIME_MARK = "virtual_time"
+"""Name of the pytest mark that puts a test on a `VirtualTimeLoop`."""
+
+START_S = 1_000.0
+"""First reading of the clock. Not zero, so that code which takes 0 for "never" is not flattered."""
+
+HANG_LIMIT_S = 5.0
+"""Real seconds without I/O, timers and threads after which the loop is declared dead."""
+
+RUN_LIMIT_S = 120.0
+"""Real seconds one run of the loop may take: the guard against waiting for ever beside a timer
+that keeps re-arming itself (a microphone does)."""
+
+_THREAD_GRACE_S = 5.0  # a thread that works longer than this is taken to be parked for good
+_WRITE_GRACE_S = 0.02  # a loopback peer that reads makes room in far less
+_POLL_S = 0.001  # epoll's resolution
+
+# Data in flight on loopback normally arrives within the call that sent it, but the kernel may hand
+# it to a background thread. A short jump would be wrong by little; before a long one it pays to
+# look again: (jump at least this long, real seconds to wait).
+_SETTLE: tuple[tuple[float, float], ...] = ((1.0, 0.004), (0.1, _POLL_S))
+
+
+class VirtualTimeHang(RuntimeError):
+    """The loop can never continue, or took more real time than allowed; names what was waiting."""
+
+
+class _JumpingSelector(selectors.BaseSelector):
+    """Delegates to the platform's selector; where that would sleep, it moves the loop's clock."""
+
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        self._inner = selectors.DefaultSelector()
+        self._loop = loop
+        self._write_grace_s: dict[int, float] = {}
+
+    def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> SelectorKey:
+        key = self._inner.register(fileobj, events, data)
+        self._note_writer(key)
+        return key
+
+    def unregister(self, fileobj: FileDescriptorLike) -> SelectorKey:
+        key = self._inner.unregister(fileobj)
+        self._write_grace_s.pop(key.fd, None)
+        return key
+
+    def modify(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> SelectorKey:
+        key = self._inner.modify(fileobj, events, data)
+        self._note_writer(key)
+        return key
+
+    def get_map(self) -> Mapping[FileDescriptorLike, SelectorKey]:
+        return self._inner.get_map()
+
+    def get_key(self, fileobj: FileDescriptorLike) -> SelectorKey:
+        return self._inner.get_key(fileobj)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        self._loop._check_run_limit()
+        events = self._inner.select(0)
+        if events or (timeout is not None and timeout <= 0):
+            return events
+        events = self._wait_for_threads() or self._wait_for_writers()
+        if events:
+            return events
+        if timeout is None:
+            return self._wait_or_raise()
+        for jump_s, settle_s in _SETTLE:
+            if timeout >= jump_s:
+                events = self._inner.select(settle_s)
+                break
+        if not events:
+            self._loop._advance(timeout)
+        return events
+
+    def _note_writer(self, key: SelectorKey) -> None:
+        if key.events & selectors.EVENT_WRITE:
+            self._write_grace_s.setdefault(key.fd, _WRITE_GRACE_S)
+        else:
+            self._write_grace_s.pop(key.fd, None)
+
+    def _wait_for_threads(self) -> list[tuple[SelectorKey, int]]:
+        while (remaining_s := self._loop._thread_grace_left()) > 0:
+            if events := self._inner.select(remaining_s):
+                return events
+        return []
+
+    def _wait_for_writers(self) -> list[tuple[SelectorKey, int]]:
+        # A peer that has stopped reading never makes room: each writer is waited for only once.
+        while waiting := [fd for fd, left_s in self._write_grace_s.items() if left_s > 0]:
+            if events := self._inner.select(_POLL_S):
+                return events
+            for fd in waiting:
+                self._write_grace_s[fd] -= _POLL_S
+        return []
+
+    def _wait_or_raise(self) -> list[tuple[SelectorKey, int]]:
+        limit_s = self._loop.hang_limit_s
+        if events := self._inner.select(limit_s):
+            return events
+        raise VirtualTimeHang(
+            f"nothing is ready and no timer is set; gave up after {limit_s:g} real seconds. "
+            f"Waiting: {describe_tasks(self._loop)}"
+        )
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """A selector event loop on virtual time.
+
+    `time()` starts at `START_S`, stands still while callbacks run, and moves to the next timer when
+    no socket is ready and no executor thread is at work. It never goes backward.
+
+    `hang_limit_s` and `run_limit_s` are real seconds (see `HANG_LIMIT_S`, `RUN_LIMIT_S`); None for
+    `run_limit_s` takes that guard away. Both raise `VirtualTimeHang` out of the running loop.
+    """
+
+    def __new__(
+        cls, *, hang_limit_s: float = HANG_LIMIT_S, run_limit_s: float | None = RUN_LIMIT_S
+    ) -> VirtualTimeLoop:
+        # Here and not in __init__: a half-built event loop complains when it is collected.
+        if hang_limit_s <= 0:
+            raise ValueError(f"hang_limit_s must be positive, not {hang_limit_s!r}")
+        if run_limit_s is not None and run_limit_s <= 0:
+            raise ValueError(f"run_limit_s must be positive or None, not {run_limit_s!r}")
+        return super().__new__(cls)
+
+    def __init__(
+        self, *, hang_limit_s: float = HANG_LIMIT_S, run_limit_s: float | None = RUN_LIMIT_S
+    ) -> None:
+        self.hang_limit_s = hang_limit_s
+        self.run_limit_s = run_limit_s
+        self._virtual_now = START_S
+        self._run_deadline: float | None = None
+        self._threads: dict[asyncio.Future[Any], float] = {}
+        super().__init__(_JumpingSelector(self))
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self._virtual_now
+
+    def run_forever(self) -> None:
+        if self.run_limit_s is not None:
+            self._run_deadline = time.monotonic() + self.run_limit_s
+        super().run_forever()
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[_Ts]], _T], *args: Unpack[_Ts]
+    ) -> asyncio.Future[_T]:
+        future = super().run_in_executor(executor, func, *args)
+        self._threads[future] = time.monotonic() + _THREAD_GRACE_S
+        future.add_done_callback(lambda done: self._threads.pop(done, None))
+        return future
+
+    def _advance(self, seconds: float) -> None:
+        self._virtual_now += max(seconds, 0.0)
+
+    def _thread_grace_left(self) -> float:
+        if not self._threads:
+            return 0.0
+        return max(self._threads.values()) - time.monotonic()
+
+    def _check_run_limit(self) -> None:
+        if self._run_deadline is not None and time.monotonic() > self._run_deadline:
+            self._run_deadline = None  # raise once, so that the loop can still be cleaned up
+            raise VirtualTimeHang(
+                f"the run took more than {self.run_limit_s:g} real seconds "
+                f"({self._virtual_now - START_S:.1f} virtual). Waiting: {describe_tasks(self)}"
+            )
+
+
+def describe_tasks(loop: asyncio.AbstractEventLoop) -> str:
+    """One line that names every unfinished task of `loop` and the line it waits at."""
+    described = []
+    for task in sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name()):
+        stack = task.get_stack()
+        where = "not started"
+        if stack:
+            code = stack[-1].f_code
+            where = f"{code.co_name}, {code.co_filename.rpartition('/')[2]}:{stack[-1].f_lineno}"
+        described.append(f"{task.get_name()} ({where})")
+    return "; ".join(described) or "no task"
+
+
+def run(
+    main: Coroutine[Any, Any, _T],
+    *,
+    hang_limit_s: float = HANG_LIMIT_S,
+    run_limit_s: float | None = RUN_LIMIT_S,
+) -> _T:
+    """Run `main` on a new `VirtualTimeLoop`, as `asyncio.run` would, and return its result.
+
+    Raises VirtualTimeHang when nothing can ever happen again, or when the run takes more than
+    `run_limit_s` real seconds; otherwise whatever `main` raises.
+    """
+    loop = VirtualTimeLoop(hang_limit_s=hang_limit_s, run_limit_s=run_limit_s)
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(main)
+    finally:
+        try:
+            _cancel_all(loop)
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+
+
+def loop_factories(virtual: bool) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """What a `pytest_asyncio_loop_factories` hook has to return for one test.
+
+    With `virtual` the test runs on a `VirtualTimeLoop`, else on asyncio's own loop.
+    """
+    if virtual:
+        return {"virtual": VirtualTimeLoop}
+    return {"real": asyncio.new_event_loop}

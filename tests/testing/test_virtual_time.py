@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+import time
+
+import aiohttp
+import pytest
+import trustme
+from aiohttp import web
+from websockets.asyncio.client import connect
+from websockets.asyncio.server import ServerConnection, serve
+
+from livekit.plugins.resilient.testing import virtual_time
+from livekit.plugins.resilient.testing.virtual_time import VirtualTimeHang, VirtualTimeLoop
+
+
+def test_hours_take_no_time_and_timers_fire_in_order() -> None:
+    async def main() -> list[tuple[str, float]]:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        seen: list[tuple[str, float]] = []
+
+        async def sleeper(name: str, seconds: float) -> None:
+            await asyncio.sleep(seconds)
+            seen.append((name, loop.time() - start))
+
+        await asyncio.gather(sleeper("two hours", 7200), sleeper("ms", 0.001), sleeper("s", 1))
+        return seen
+
+    began = time.monotonic()
+    seen = virtual_time.run(main())
+    assert [name for name, _ in seen] == ["ms", "s", "two hours"]
+    assert [at for _, at in seen] == pytest.approx([0.001, 1, 7200])
+    assert time.monotonic() - began < 2
+
+
+def test_time_stands_still_while_code_runs() -> None:
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return loop.time() - start
+
+    assert virtual_time.run(main()) == 0
+
+
+def test_a_reply_over_a_socket_arrives_before_any_timer() -> None:
+    """The jump waits for loopback traffic, however short the timer beside it."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            writer.write(line)
+        writer.close()
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        start = loop.time()
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            for number in range(200):
+                writer.write(b"%d\n" % number)
+                reply = await asyncio.wait_for(reader.readline(), 0.001)
+                assert reply == b"%d\n" % number
+            spent = loop.time() - start
+            writer.close()
+            await asyncio.sleep(0.001)  # lets the server see the end
+        return spent
+
+    assert virtual_time.run(main()) == 0
+
+
+def test_a_large_transfer_through_full_socket_buffers_takes_no_virtual_time() -> None:
+    size = 8_000_000
+
+    async def source(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(bytes(size))
+        await writer.drain()
+        writer.close()
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        async with await asyncio.start_server(source, "127.0.0.1", 0) as server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            ticker = loop.create_task(asyncio.sleep(0.001))
+            assert len(await reader.read(-1)) == size
+            assert not ticker.done()
+            spent = loop.time() - start
+            writer.close()
+            await ticker
+        return spent
+
+    assert virtual_time.run(main()) == 0
+
+
+def test_tls_websockets_and_aiohttp_share_one_loop() -> None:
+    authority = trustme.CA()
+    server_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(server_tls)
+    client_tls = ssl.create_default_context()
+    authority.configure_trust(client_tls)
+
+    async def over_websocket(connection: ServerConnection) -> None:
+        async for message in connection:
+            await asyncio.sleep(1)
+            await connection.send(message)
+
+    async def over_http(request: web.Request) -> web.WebSocketResponse:
+        response = web.WebSocketResponse()
+        await response.prepare(request)
+        async for message in response:
+            await asyncio.sleep(2)
+            await response.send_str(message.data)
+        return response
+
+    async def main() -> tuple[float, float]:
+        loop = asyncio.get_running_loop()
+        app = web.Application()
+        app.router.add_get("/", over_http)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        async with serve(over_websocket, "127.0.0.1", 0, ssl=server_tls) as server:
+            start = loop.time()
+            tls_port = next(iter(server.sockets)).getsockname()[1]
+            async with connect(f"wss://127.0.0.1:{tls_port}", ssl=client_tls, proxy=None) as peer:
+                for number in range(5):
+                    await peer.send(str(number))
+                    assert await peer.recv() == str(number)
+                first = loop.time() - start
+                start = loop.time()
+                async with (
+                    aiohttp.ClientSession() as http,
+                    http.ws_connect(f"http://127.0.0.1:{port}/") as other,
+                ):
+                    for number in range(5):
+                        await other.send_str(str(number))
+                        assert await other.receive_str() == str(number)
+                    second = loop.time() - start
+        await runner.cleanup()
+        return first, second
+
+    first, second = virtual_time.run(main())
+    assert first == pytest.approx(5)
+    assert second == pytest.approx(10)
+
+
+def test_a_working_thread_holds_the_clock() -> None:
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        released = threading.Event()
+        work = asyncio.ensure_future(asyncio.to_thread(released.wait, 5))
+        timer = asyncio.ensure_future(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        threading.Timer(0.05, released.set).start()
+        await asyncio.wait({work, timer}, return_when=asyncio.FIRST_COMPLETED)
+        assert work.done()
+        assert not timer.done()
+        timer.cancel()
+        return loop.time() - start
+
+    assert virtual_time.run(main()) == 0
+
+
+def test_a_peer_that_stops_reading_does_not_stop_the_clock() -> None:
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        writing = loop.create_task(loop.sock_sendall(near, bytes(10_000_000)))
+        start = loop.time()
+        for _ in range(500):
+            await asyncio.sleep(0.02)
+        writing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await writing
+        near.close()
+        far.close()
+        return loop.time() - start
+
+    began = time.monotonic()
+    assert virtual_time.run(main()) == pytest.approx(10)
+    assert time.monotonic() - began < 2
+
+
+def test_a_dead_end_names_what_waits() -> None:
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        await asyncio.create_task(never(), name="waits-for-godot")
+
+    with pytest.raises(VirtualTimeHang, match=r"waits-for-godot \(never, test_virtual_time.py:\d+"):
+        virtual_time.run(main(), hang_limit_s=0.05)
+
+
+def test_an_endless_run_names_what_waits() -> None:
+    async def tick() -> None:
+        while True:  # noqa: ASYNC110 - the endless timer is the point
+            await asyncio.sleep(0.02)
+
+    async def main() -> None:
+        await asyncio.create_task(tick(), name="microphone")
+
+    with pytest.raises(VirtualTimeHang, match=r"more than 0\.2 real seconds.*microphone"):
+        virtual_time.run(main(), run_limit_s=0.2)
+
+
+@pytest.mark.parametrize("limits", [{"hang_limit_s": 0}, {"run_limit_s": -1}])
+def test_limits_must_be_positive(limits: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=rf"{next(iter(limits))} must be positive"):
+        VirtualTimeLoop(**limits)
+
+
+@pytest.mark.virtual_time
+async def test_marked_tests_run_on_virtual_time() -> None:
+    assert isinstance(asyncio.get_running_loop(), VirtualTimeLoop)
+    await asyncio.sleep(3600)
+
+
+async def test_unmarked_tests_run_in_real_time() -> None:
+    assert not isinstance(asyncio.get_running_loop(), VirtualTimeLoop)
