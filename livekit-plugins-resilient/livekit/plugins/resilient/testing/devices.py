@@ -1,0 +1,468 @@
+"""A caller's ears and mouth: audio devices for an `AgentSession` that needs no room.
+
+Both run on the event loop's clock, so that the same code is paced by real time on a normal loop and
+runs as fast as the processor allows on a `VirtualTimeLoop`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from livekit import rtc
+from livekit.agents.voice import io
+
+from . import audio
+from .errors import ServerTimeoutError
+
+_T = TypeVar("_T")
+
+_EPSILON_S = 1e-6  # far below one sample; absorbs rounding of sums of frame durations
+_STALL_S = 0.5  # a real-time loop that was held up longer does not get the backlog as a burst
+
+Speech = float | int | bytes | str | Path
+"""What `ScriptedMicrophone.say` takes: seconds of synthetic speech, 16-bit mono PCM at the
+microphone's rate, or the path of a WAV file."""
+
+
+class Changes:
+    """Wakes whoever waits for a condition each time that something is recorded."""
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def notify(self) -> None:
+        """Let every waiter look again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Return at the next `notify`, or after `timeout_s` seconds."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await asyncio.wait({waiter}, timeout=timeout_s)
+        finally:
+            self._waiters.discard(waiter)
+
+    async def until(self, check: Callable[[], _T | None], *, timeout_s: float, what: str) -> _T:
+        """Return the first true value of `check`, which is asked now and after each change.
+
+        Raises:
+            ServerTimeoutError: `what` did not happen within `timeout_s` seconds.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while not (found := check()):
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                raise ServerTimeoutError(f"{what} did not happen within {timeout_s:g} s")
+            await self.wait(left_s)
+        return found
+
+
+@dataclass(eq=False)
+class Utterance:
+    """One thing that the caller says.
+
+    `started_at` and `ended_at` are loop times of the first and the last sample, None until then.
+    """
+
+    pcm: bytes = field(repr=False)
+    duration_s: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    _ended: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+
+    async def wait(self) -> None:
+        """Return when its last sample was pushed."""
+        await self._ended.wait()
+
+
+class ScriptedMicrophone(io.AudioInput):
+    """A microphone that pushes one frame per `frame_ms`: what it was told to say, else silence.
+
+    Args:
+        sample_rate: samples per second of the frames.
+        frame_ms: length of a frame; 20 ms is what a telephone or WebRTC leg delivers.
+    """
+
+    def __init__(self, *, sample_rate: int = 24_000, frame_ms: int = 20) -> None:
+        if sample_rate <= 0:
+            raise ValueError(f"sample_rate must be positive, not {sample_rate}")
+        if not 1 <= frame_ms <= 1000:
+            raise ValueError(f"frame_ms must be from 1 to 1000, not {frame_ms}")
+        super().__init__(label="scripted-microphone")
+        self.sample_rate = sample_rate
+        self.frame_s = frame_ms / 1000
+        self.utterances: list[Utterance] = []
+        """Everything that was said or is still to be said, in order."""
+        self.frames_pushed = 0
+        self.first_frame_at: float | None = None
+        self.changes = Changes()
+        self._frame_samples = sample_rate * frame_ms // 1000
+        self._pending: deque[Utterance] = deque()
+        self._offset = 0
+        self._last_at: float | None = None
+        self._closed = False
+
+    @property
+    def pushed_s(self) -> float:
+        """Seconds of audio pushed so far, silence included."""
+        return self.frames_pushed * self.frame_s
+
+    def say(self, speech: Speech, *, seed: int = 0) -> Utterance:
+        """Queue `speech` behind what is already queued, and return it to be awaited.
+
+        `seed` varies the sound of synthetic speech. Raises AudioFileError for an unreadable WAV
+        file and ValueError for a negative or not finite number of seconds.
+        """
+        pcm = self._pcm(speech, seed)
+        utterance = Utterance(pcm, audio.duration_of(pcm, self.sample_rate))
+        self.utterances.append(utterance)
+        self._pending.append(utterance)
+        return utterance
+
+    def close(self) -> None:
+        """End the stream at the next frame."""
+        self._closed = True
+
+    async def __anext__(self) -> rtc.AudioFrame:
+        if self._closed:
+            raise StopAsyncIteration
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        due = (now if self._last_at is None else self._last_at) + self.frame_s
+        if now - due > _STALL_S:
+            due = now
+        # Sleeps even when late: the session's reader would starve the loop with a device that
+        # never suspends.
+        await asyncio.sleep(max(due - now, 0.0))
+        self._last_at = due
+        return self._next_frame(loop.time())
+
+    def _pcm(self, speech: Speech, seed: int) -> bytes:
+        if isinstance(speech, bytes):
+            return speech
+        if isinstance(speech, str | Path):
+            return audio.load_wav(speech, self.sample_rate)
+        if not math.isfinite(speech) or speech < 0:
+            raise ValueError(f"speech must be a finite number of seconds from 0, not {speech!r}")
+        return audio.speech(float(speech), self.sample_rate, seed)
+
+    def _next_frame(self, now: float) -> rtc.AudioFrame:
+        size = self._frame_samples * audio.BYTES_PER_SAMPLE
+        data = bytearray()
+        while self._pending and len(data) < size:
+            utterance = self._pending[0]
+            if utterance.started_at is None:
+                utterance.started_at = now - self.frame_s
+            piece = utterance.pcm[self._offset : self._offset + size - len(data)]
+            data += piece
+            self._offset += len(piece)
+            if self._offset >= len(utterance.pcm):
+                self._pending.popleft()
+                self._offset = 0
+                utterance.ended_at = now
+                utterance._ended.set()
+                self.changes.notify()
+        self.frames_pushed += 1
+        if self.first_frame_at is None:
+            self.first_frame_at = now
+        return rtc.AudioFrame(
+            bytes(data).ljust(size, b"\0"), self.sample_rate, 1, self._frame_samples
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of loop time, from `start` to `end`."""
+
+    start: float
+    end: float
+
+    @property
+    def duration_s(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class HeardSegment:
+    """What the caller heard of one playback segment (usually one message of the agent).
+
+    Attributes:
+        started_at: loop time of the first sample; None when it was cleared before playing.
+        ended_at: loop time at which it was over.
+        position_s: seconds heard.
+        pushed_s: seconds that the agent had handed over.
+        interrupted: it was cleared before its end.
+        spans: when it was audible: several after a pause or a buffer that ran dry.
+        pauses: when the output was held by `pause()`.
+        pcm: the samples that were heard.
+    """
+
+    started_at: float | None
+    ended_at: float
+    position_s: float
+    pushed_s: float
+    interrupted: bool
+    spans: tuple[Span, ...]
+    pauses: tuple[Span, ...]
+    pcm: bytes = field(repr=False)
+
+
+@dataclass(eq=False)
+class _Playing:
+    """A segment on its way through the speaker; `run_at` is set while it is audible."""
+
+    rate: int
+    pushed_s: float = 0.0
+    played_s: float = 0.0
+    flushed: bool = False
+    started_at: float | None = None
+    run_at: float | None = None
+    spans: list[Span] = field(default_factory=list)
+    pauses: list[Span] = field(default_factory=list)
+    frames: list[bytes] = field(default_factory=list)
+
+    @property
+    def runs_dry_at(self) -> float:
+        assert self.run_at is not None
+        return self.run_at + self.pushed_s - self.played_s
+
+    def stop(self, at: float) -> None:
+        if self.run_at is None:
+            return
+        end = min(at, self.runs_dry_at)
+        self.played_s = (
+            self.pushed_s if end == self.runs_dry_at else self.played_s + end - self.run_at
+        )
+        self.spans.append(Span(self.run_at, end))
+        self.run_at = None
+
+    def heard(self, now: float, interrupted: bool) -> HeardSegment:
+        samples = round(self.played_s * self.rate)
+        pcm = b"".join(self.frames)[: samples * audio.BYTES_PER_SAMPLE]
+        return HeardSegment(
+            self.started_at,
+            now,
+            self.played_s,
+            self.pushed_s,
+            interrupted,
+            tuple(self.spans),
+            tuple(self.pauses),
+            pcm,
+        )
+
+
+class PacedSpeaker(io.AudioOutput):
+    """A loudspeaker that takes audio as fast as it comes and plays it at the loop's pace.
+
+    It reports the start of each segment when its first sample sounds, and its end, once per
+    segment, when the last one has. A buffer that runs dry stops the playback clock: late audio
+    is heard late, with a gap.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(label="paced-speaker", capabilities=io.AudioOutputCapabilities(pause=True))
+        self.segments: list[HeardSegment] = []
+        """Finished segments, in the order in which they were heard."""
+        self.changes = Changes()
+        self._queue: deque[_Playing] = deque()
+        self._paused_at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def capture_frame(self, frame: rtc.AudioFrame) -> None:
+        """Take a frame for playback; never blocks."""
+        await super().capture_frame(frame)
+        self._settle()
+        if not self._queue or self._queue[-1].flushed:
+            self._queue.append(_Playing(frame.sample_rate))
+        segment = self._queue[-1]
+        segment.pushed_s += frame.duration
+        segment.frames.append(frame.data.tobytes())
+        self._play()
+
+    def flush(self) -> None:
+        """Mark the current segment as complete."""
+        super().flush()
+        if self._queue and not self._queue[-1].flushed:
+            self._queue[-1].flushed = True
+            self._settle()
+
+    def clear_buffer(self) -> None:
+        """Stop at once; what was queued is reported as interrupted, with its real position."""
+        # The base class must count what is captured from here on as a new segment.
+        super().flush()
+        self._settle()
+        now = self._now()
+        if self._queue and self._paused_at is not None:
+            self._queue[0].pauses.append(Span(self._paused_at, now))
+        while self._queue:
+            self._queue[0].stop(now)
+            self._finish(now, interrupted=True)
+
+    def pause(self) -> None:
+        """Hold the playback where it is."""
+        super().pause()
+        if self._paused_at is not None:
+            return
+        self._settle()
+        self._paused_at = self._now()
+        if self._queue:
+            self._queue[0].stop(self._paused_at)
+        self.changes.notify()
+
+    def resume(self) -> None:
+        """Go on from where `pause` held it."""
+        super().resume()
+        if self._paused_at is None:
+            return
+        if self._queue:
+            self._queue[0].pauses.append(Span(self._paused_at, self._now()))
+        self._paused_at = None
+        self._play()
+
+    @property
+    def paused(self) -> bool:
+        return self._paused_at is not None
+
+    @property
+    def playing(self) -> bool:
+        """Whether the caller hears something right now."""
+        self._settle()
+        return bool(self._queue) and self._queue[0].run_at is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a segment is unfinished, audible or not."""
+        self._settle()
+        return bool(self._queue)
+
+    def spans(self) -> list[Span]:
+        """Every stretch in which the caller heard audio, until now, oldest first.
+
+        Silence inside the audio itself counts as heard.
+        """
+        self._settle()
+        return list(self._all_spans(self._now()))
+
+    def heard_between(self, start: float, end: float) -> float:
+        """Seconds of audio heard between two loop times."""
+        return sum(max(0.0, min(s.end, end) - max(s.start, start)) for s in self.spans())
+
+    def gaps(self, start: float, end: float, *, min_s: float = 0.001) -> list[Span]:
+        """The stretches of at least `min_s` seconds between two loop times with no audio."""
+        return _gaps(self.spans(), start, end, min_s)
+
+    def first_audio_after(self, at: float) -> float | None:
+        """The first loop time from `at` on at which audio is heard, or None if there is none."""
+        for span in self.spans():
+            if span.end > at + _EPSILON_S:
+                return max(span.start, at)
+        return None
+
+    def heard_pcm(self, after: float = -math.inf) -> bytes:
+        """The samples of the finished segments that began at `after` or later, in order."""
+        return b"".join(
+            s.pcm for s in self.segments if s.started_at is not None and s.started_at >= after
+        )
+
+    async def wait_heard(
+        self, seconds: float, *, after: float = -math.inf, timeout_s: float = 60.0
+    ) -> float:
+        """Return the loop time once `seconds` of audio were heard since `after`.
+
+        Raises:
+            ServerTimeoutError: they were not heard within `timeout_s` seconds.
+        """
+        deadline = self._now() + timeout_s
+        while (missing_s := seconds - self.heard_between(after, self._now())) > _EPSILON_S:
+            left_s = deadline - self._now()
+            if left_s <= 0:
+                raise ServerTimeoutError(
+                    f"the caller has not heard {seconds:g} s of audio within {timeout_s:g} s"
+                )
+            await self.changes.wait(min(missing_s, left_s) if self.playing else left_s)
+        return self._now()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _all_spans(self, now: float) -> Iterator[Span]:
+        for segment in self.segments:
+            yield from segment.spans
+        for playing in self._queue:
+            yield from playing.spans
+            if playing.run_at is not None:
+                yield Span(playing.run_at, min(now, playing.runs_dry_at))
+
+    def _play(self) -> None:
+        """Make the first segment audible if it can be, and wake up when it runs dry."""
+        if self._paused_at is not None or not self._queue:
+            return
+        head = self._queue[0]
+        if head.run_at is None:
+            if head.pushed_s - head.played_s <= _EPSILON_S:
+                return
+            head.run_at = self._now()
+            if head.started_at is None:
+                head.started_at = head.run_at
+                self.on_playback_started(created_at=time.time())
+            self.changes.notify()
+        self._arm(head.runs_dry_at)
+
+    def _arm(self, at: float) -> None:
+        # A timer that is early is re-armed when it fires: cheaper than once per frame.
+        if self._timer is not None:
+            if self._timer.when() <= at + _EPSILON_S:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(at, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._settle()
+        self._play()
+
+    def _settle(self) -> None:
+        """Account for everything that has been played by now."""
+        while self._queue:
+            head = self._queue[0]
+            if head.run_at is not None:
+                if head.runs_dry_at > self._now() + _EPSILON_S:
+                    return
+                head.stop(head.runs_dry_at)
+                self.changes.notify()
+            if not head.flushed or head.pushed_s - head.played_s > _EPSILON_S:
+                return
+            self._finish(head.spans[-1].end if head.spans else self._now(), interrupted=False)
+            self._play()
+
+    def _finish(self, at: float, *, interrupted: bool) -> None:
+        segment = self._queue.popleft()
+        heard = segment.heard(at, interrupted)
+        self.segments.append(heard)
+        self.changes.notify()
+        self.on_playback_finished(playback_position=heard.position_s, interrupted=interrupted)
+
+
+def _gaps(spans: Sequence[Span], start: float, end: float, min_s: float) -> list[Span]:
+    found: list[Span] = []
+    at = start
+    for span in spans:
+        if span.start >= end:
+            break
+        if span.start - at >= min_s:
+            found.append(Span(at, span.start))
+        at = max(at, span.end)
+    if end - at >= min_s:
+        found.append(Span(at, end))
+    return found
