@@ -10,13 +10,9 @@ from livekit import rtc
 from livekit.agents.voice.io import PlaybackFinishedEvent
 
 from livekit.plugins.resilient.testing import audio
-from livekit.plugins.resilient.testing.devices import (
-    PacedSpeaker,
-    ScriptedMicrophone,
-    Span,
-    Utterance,
-)
+from livekit.plugins.resilient.testing.devices import PacedSpeaker, ScriptedMicrophone, Utterance
 from livekit.plugins.resilient.testing.errors import AudioFileError, ServerTimeoutError
+from livekit.plugins.resilient.testing.heard import Span
 
 pytestmark = pytest.mark.virtual_time
 

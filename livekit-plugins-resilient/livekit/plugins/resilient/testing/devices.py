@@ -10,18 +10,17 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from livekit import rtc
 from livekit.agents.voice import io
 
 from . import audio
+from .changes import Changes
 from .errors import ServerTimeoutError
-
-_T = TypeVar("_T")
+from .heard import HeardSegment, Span, gaps_between
 
 _EPSILON_S = 1e-6  # far below one sample; absorbs rounding of sums of frame durations
 _STALL_S = 0.5  # a real-time loop that was held up longer does not get the backlog as a burst
@@ -29,43 +28,6 @@ _STALL_S = 0.5  # a real-time loop that was held up longer does not get the back
 Speech = float | int | bytes | str | Path
 """What `ScriptedMicrophone.say` takes: seconds of synthetic speech, 16-bit mono PCM at the
 microphone's rate, or the path of a WAV file."""
-
-
-class Changes:
-    """Wakes whoever waits for a condition each time that something is recorded."""
-
-    def __init__(self) -> None:
-        self._waiters: set[asyncio.Future[None]] = set()
-
-    def notify(self) -> None:
-        """Let every waiter look again."""
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def wait(self, timeout_s: float | None = None) -> None:
-        """Return at the next `notify`, or after `timeout_s` seconds."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await asyncio.wait({waiter}, timeout=timeout_s)
-        finally:
-            self._waiters.discard(waiter)
-
-    async def until(self, check: Callable[[], _T | None], *, timeout_s: float, what: str) -> _T:
-        """Return the first true value of `check`, which is asked now and after each change.
-
-        Raises:
-            ServerTimeoutError: `what` did not happen within `timeout_s` seconds.
-        """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
-        while not (found := check()):
-            left_s = deadline - loop.time()
-            if left_s <= 0:
-                raise ServerTimeoutError(f"{what} did not happen within {timeout_s:g} s")
-            await self.wait(left_s)
-        return found
 
 
 @dataclass(eq=False)
@@ -179,43 +141,6 @@ class ScriptedMicrophone(io.AudioInput):
         return rtc.AudioFrame(
             bytes(data).ljust(size, b"\0"), self.sample_rate, 1, self._frame_samples
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A stretch of loop time, from `start` to `end`."""
-
-    start: float
-    end: float
-
-    @property
-    def duration_s(self) -> float:
-        return self.end - self.start
-
-
-@dataclass(frozen=True, slots=True)
-class HeardSegment:
-    """What the caller heard of one playback segment (usually one message of the agent).
-
-    Attributes:
-        started_at: loop time of the first sample; None when it was cleared before playing.
-        ended_at: loop time at which it was over.
-        position_s: seconds heard.
-        pushed_s: seconds that the agent had handed over.
-        interrupted: it was cleared before its end.
-        spans: when it was audible: several after a pause or a buffer that ran dry.
-        pauses: when the output was held by `pause()`.
-        pcm: the samples that were heard.
-    """
-
-    started_at: float | None
-    ended_at: float
-    position_s: float
-    pushed_s: float
-    interrupted: bool
-    spans: tuple[Span, ...]
-    pauses: tuple[Span, ...]
-    pcm: bytes = field(repr=False)
 
 
 @dataclass(eq=False)
@@ -360,7 +285,7 @@ class PacedSpeaker(io.AudioOutput):
 
     def gaps(self, start: float, end: float, *, min_s: float = 0.001) -> list[Span]:
         """The stretches of at least `min_s` seconds between two loop times with no audio."""
-        return _gaps(self.spans(), start, end, min_s)
+        return gaps_between(self.spans(), start, end, min_s)
 
     def first_audio_after(self, at: float) -> float | None:
         """The first loop time from `at` on at which audio is heard, or None if there is none."""
@@ -452,17 +377,3 @@ class PacedSpeaker(io.AudioOutput):
         self.segments.append(heard)
         self.changes.notify()
         self.on_playback_finished(playback_position=heard.position_s, interrupted=interrupted)
-
-
-def _gaps(spans: Sequence[Span], start: float, end: float, min_s: float) -> list[Span]:
-    found: list[Span] = []
-    at = start
-    for span in spans:
-        if span.start >= end:
-            break
-        if span.start - at >= min_s:
-            found.append(Span(at, span.start))
-        at = max(at, span.end)
-    if end - at >= min_s:
-        found.append(Span(at, end))
-    return found
