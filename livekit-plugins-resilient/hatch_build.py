@@ -7,6 +7,7 @@ hashes of its own record, and nothing is fetched.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,9 +48,8 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 
     def _check_shipped(self, root: Path) -> None:
         with _importing_from(root):
-            import vendoring_provenance
-
-            problem = vendoring_provenance.problem(root / TREE)
+            check = importlib.import_module(Path(SHIPPED_CHECK).stem)
+            problem = check.problem(root / TREE)
         if problem is not None:
             raise SystemExit(f"livekit-plugins-resilient: the shipped tree is damaged: {problem}")
 

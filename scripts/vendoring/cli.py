@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import datetime
+import difflib
 import sys
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-from . import tree
-from .errors import VendoringError
+from . import engine, tree
+from .anchors import Anchor, is_reviewed, orphans, record, write_anchors
+from .check import Inventory, fingerprints
+from .errors import NEEDS_A_PERSON, InvalidPatch, VendoringError
 from .fetch import pristine
 from .layout import Layout
+from .leak import check_repository
+from .locks import locked_version
+from .patchfile import Patch
+from .verify import verify
 from .versions import Version
+
+Command: TypeAlias = Callable[[Layout, argparse.Namespace], int]
 
 
 def _ensure(layout: Layout, args: argparse.Namespace) -> int:
@@ -24,21 +35,120 @@ def _fetch(layout: Layout, args: argparse.Namespace) -> int:
     return 0
 
 
+def _progress(text: str) -> None:
+    print(f"{text} ...", file=sys.stderr, flush=True)
+
+
+def _verify(layout: Layout, args: argparse.Namespace) -> int:
+    versions = [Version.parse(text) for text in args.version] or None
+    if args.locked:
+        versions = [locked_version(layout)]
+    report = verify(layout, versions, probes=not args.static, log=_progress)
+    print(report.table())
+    for line in report.details():
+        print(line)
+    return 0 if report.passed else NEEDS_A_PERSON
+
+
+def _show(layout: Layout, args: argparse.Namespace) -> int:
+    """Print a patch's effect as a unified diff. It shows upstream's text: keep it out of git."""
+    inventory = Inventory.load(layout)
+    version = _version(layout, args)
+    patch = _find_patch(inventory, args.id)
+    origin = inventory.targets.get(patch.target).origin(version)
+    if origin is None:
+        print(f"{patch.id}: upstream {version} has no {patch.target}")
+        return 0
+    before = (pristine(layout, version) / origin.file).read_bytes()
+    for other in inventory.patches:
+        if other.id == patch.id:
+            break
+        if other.target == patch.target and version in other.applies_to:
+            before = engine.apply(before, other, origin.file)
+    after = engine.apply(before, patch, origin.file)
+    lines = difflib.unified_diff(
+        before.decode().splitlines(),
+        after.decode().splitlines(),
+        f"{version}/{origin.file}",
+        patch.id,
+        lineterm="",
+    )
+    print("\n".join(lines))
+    return 0
+
+
+def _ack(layout: Layout, args: argparse.Namespace) -> int:
+    inventory = Inventory.load(layout)
+    version = _version(layout, args)
+    today = datetime.date.today().isoformat()
+    anchors: Sequence[Anchor] = inventory.anchors
+    for id_ in args.id:
+        try:
+            found = fingerprints(layout, inventory, id_, version)
+        except KeyError as e:
+            raise InvalidPatch(f"{id_!r} is neither a patch nor an override") from e
+        new = [
+            Anchor(id_, scope, str(version), print_, today, args.note)
+            for scope, print_ in found.items()
+            if not is_reviewed(anchors, id_, scope, print_)
+        ]
+        anchors = record(anchors, new)
+        for anchor in new:
+            print(f"{id_}: {anchor.scope} as in {version} is recorded as reviewed")
+    gone = orphans(anchors, inventory.scopes())
+    write_anchors(layout.anchors, [a for a in anchors if a not in gone])
+    return 0
+
+
+def _guard(layout: Layout, args: argparse.Namespace) -> int:
+    problems = check_repository(layout)
+    for problem in problems:
+        print(problem)
+    return NEEDS_A_PERSON if problems else 0
+
+
+def _version(layout: Layout, args: argparse.Namespace) -> Version:
+    return Version.parse(args.version) if args.version else locked_version(layout)
+
+
+def _find_patch(inventory: Inventory, id_: str) -> Patch:
+    for patch in inventory.patches:
+        if patch.id == id_:
+            return patch
+    known = ", ".join(p.id for p in inventory.patches)
+    raise InvalidPatch(f"there is no patch {id_!r} (known: {known})")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="vendoring", description=__doc__)
     parser.set_defaults(run=_ensure)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def command(
-        name: str, run: Callable[[Layout, argparse.Namespace], int], help_text: str
-    ) -> argparse.ArgumentParser:
+    def command(name: str, run: Command, help_text: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=help_text, description=help_text)
         sub.set_defaults(run=run)
         return sub
 
     command("ensure", _ensure, "make the _vendor tree current (the default)")
+
     fetch = command("fetch", _fetch, "lay upstream sources pristine under vendor/upstream/VERSION")
     fetch.add_argument("version", nargs="+", metavar="VERSION")
+
+    check = command("verify", _verify, "check all patches and overrides; prints the table")
+    check.add_argument("version", nargs="*", metavar="VERSION", help="default: all known")
+    check.add_argument("--locked", action="store_true", help="only the locked version")
+    check.add_argument("--static", action="store_true", help="leave the probes out")
+
+    show = command("show", _show, "print on the terminal the diff that a patch makes")
+    show.add_argument("id", metavar="ID")
+    show.add_argument("--version", help="default: the locked version")
+
+    ack = command("ack", _ack, "record that the scopes of a patch or override were reviewed")
+    ack.add_argument("id", nargs="+", metavar="ID")
+    ack.add_argument("--version", help="default: the locked version")
+    ack.add_argument("--note", required=True, help="what the reviewer found")
+
+    command("guard", _guard, "check that git holds no upstream text")
     return parser
 
 

@@ -77,6 +77,7 @@ OPERATIONS: dict[str, Form] = {
     "replace-expr": Form(("in", "at", "code"), code="expression"),
     "guard": Form(("in", "at", "code"), code="expression"),
     "decorate": Form(("in", "code"), code="expression"),
+    "add-parameter": Form(("in", "code"), code="parameter"),
     "add-import": Form(("code",), code="import"),
 }
 
@@ -152,6 +153,12 @@ def _check_code(op: str, form: str, code: str, where: str) -> None:
         body = ast.parse(code.replace(BODY, "pass")).body
     except SyntaxError as e:
         raise InvalidPatch(f"{where}: code is not Python ({e.msg}, line {e.lineno})") from e
+    if form == "parameter":
+        first = body[0] if len(body) == 1 else None
+        if not (
+            isinstance(first, ast.AnnAssign) and isinstance(first.target, ast.Name) and first.value
+        ):
+            raise InvalidPatch(f"{where}: code of add-parameter must be 'name: type = default'")
     if form == "import" and not all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in body):
         raise InvalidPatch(f"{where}: code of add-import must be import statements only")
 
@@ -363,6 +370,27 @@ def _decorate(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Spli
     return [Splice(start, start, text)]
 
 
+def _add_parameter(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        raise Refused("add-parameter needs a function")
+    parameter = ast.parse(edit.code).body[0]
+    assert isinstance(parameter, ast.AnnAssign)
+    assert isinstance(parameter.target, ast.Name)
+    splices = []
+    # A caller's type checker looks at the overloads, so they get the parameter too.
+    for function in (*source.overloads(scope), scope):
+        arguments = function.args
+        names = (a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+        if parameter.target.id in names:
+            raise AlreadyApplied(f"line {function.lineno}: already takes {parameter.target.id}")
+        if not arguments.kwonlyargs:
+            raise Refused(f"line {function.lineno}: the function takes no keyword-only parameter")
+        last, default = arguments.kwonlyargs[-1], arguments.kw_defaults[-1]
+        _, end = source.span(default or last)
+        splices.append(Splice(end, end, f", {edit.code.strip()}".encode()))
+    return splices
+
+
 def import_place(source: Source) -> int:
     """Byte offset after the module's opening imports."""
     last: ast.stmt | None = docstring_of(source.tree)
@@ -402,6 +430,7 @@ _PLANNERS: dict[str, Callable[[Source, Scope, Edit, str], list[Splice]]] = {
     "replace-expr": _replace_expr,
     "guard": _guard,
     "decorate": _decorate,
+    "add-parameter": _add_parameter,
     "add-import": _add_import,
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator
 
 from .edits import MARKER, Edit, add_imports, import_place, plan
@@ -16,6 +15,7 @@ from .source import (
     Scope,
     Source,
     Splice,
+    check_compiles,
     docstring_of,
     fingerprint,
     parse_quietly,
@@ -47,7 +47,7 @@ def apply(data: bytes, patch: Patch, name: str) -> bytes:
         result = render(data, splices)
         if undo(result, data, splices) != data:
             raise Refused("bytes outside the edits changed", anchor=name)
-        _check_compiles(result, name)
+        check_compiles(result, f"the patched {name}")
         _check_rest_unchanged(source, result, patch)
         if marker not in (line.strip() for line in result.splitlines()):
             gap = b"" if result.endswith(b"\n") else source.eol
@@ -104,18 +104,12 @@ def _check_inside(source: Source, edit: Edit, splices: list[Splice]) -> None:
         if isinstance(scope, ast.Module):
             return
         start, end, _ = source.lines(scope)
+        if edit.op == "add-parameter" and isinstance(
+            scope, (ast.FunctionDef, ast.AsyncFunctionDef)
+        ):
+            start = min([start, *(source.lines(stub)[0] for stub in source.overloads(scope))])
     if any(s.start < start or s.end > end for s in splices):
         raise Refused("the edit reaches outside its scope")
-
-
-def _check_compiles(result: bytes, name: str) -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(result, name, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as e:
-        line = getattr(e, "lineno", None)
-        raise Refused(f"the patched {name} does not compile (line {line})") from e
 
 
 def _units(scope: Scope, path: str = "") -> Iterator[tuple[str, ast.stmt]]:

@@ -45,6 +45,10 @@ class Layout:
         return self.root / "vendor" / "targets.toml"
 
     @property
+    def allowed_overlaps(self) -> Path:
+        return self.root / "vendor" / "allowed-overlaps.toml"
+
+    @property
     def pristine(self) -> Path:
         """Fetched upstream sources, one folder a version; git-ignored."""
         return self.root / "vendor" / "upstream"

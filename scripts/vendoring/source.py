@@ -13,7 +13,8 @@ from .errors import Ambiguous, NotFound, Refused
 
 Definition: TypeAlias = "ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef"
 Scope: TypeAlias = "ast.Module | Definition"
-Located: TypeAlias = "ast.stmt | ast.expr"
+Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
+Located: TypeAlias = "ast.stmt | ast.expr | ast.arg"
 
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 MODULE_SCOPE = "<module>"
@@ -80,6 +81,16 @@ def parse_quietly(data: bytes | str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(data)
+
+
+def check_compiles(data: bytes, what: str) -> None:
+    """Raise Refused, saying `what` and the line, when the bytes are no Python module."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(data, what, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as e:
+        raise Refused(f"{what} does not compile (line {getattr(e, 'lineno', '?')})") from e
 
 
 def _is_variant(node: ast.AST) -> bool:
@@ -149,6 +160,17 @@ class Source:
                 raise Ambiguous(f"{len(found)} matches for {name!r} at lines {lines}", anchor=where)
             node = found[0]
         return node
+
+    def overloads(self, function: Function) -> list[Function]:
+        """The `@overload` stubs of a function, in order."""
+        return [
+            n
+            for n in self.block(function)
+            if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and n.name == function.name
+            and n is not function
+            and _is_variant(n)
+        ]
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement that a node is or is part of. An except clause or case is part of none."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import engine, provenance
-from .errors import InvalidConfig, Refused
+from .errors import InvalidConfig
 from .fetch import locked_directory, pristine
 from .hashing import digest_of
 from .imports import rewrite_imports
@@ -18,7 +18,8 @@ from .locks import locked_pins, locked_version, pins_for
 from .patchfile import OVERRIDES_FILE, Patch, load_all
 from .sbom import FILE_NAME as SBOM_FILE
 from .sbom import render_sbom
-from .targets import Origin, Target, TargetMap, load_targets
+from .source import check_compiles
+from .targets import Origin, Target, load_targets
 from .toml import read_toml
 from .versions import Version
 
@@ -107,8 +108,9 @@ def generate(
             data = (upstream / origin.file).read_bytes()
             for patch in mine:
                 data = engine.apply(data, patch, origin.file)
-            data = rewrite_imports(data, origin.module, vendored)
-            _write_module(into, target, _header(target, origin, version, mine) + data)
+            path = into / target.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(finish(target, origin, version, data, vendored, mine))
             used += mine
         for folder in sorted({into, *(p.parent for p in into.rglob("*.py"))}):
             (folder / "__init__.py").write_text(_INIT, "utf-8")
@@ -123,10 +125,19 @@ def generate(
     return Generated(into, version, tuple(used))
 
 
-def applicable(targets: TargetMap, patch: Patch, version: Version) -> bool:
-    """Whether a patch is meant for this upstream version at all."""
-    has_target = targets.get(patch.target).origin(version) is not None
-    return has_target and version in patch.applies_to
+def finish(
+    target: Target,
+    origin: Origin,
+    version: Version,
+    data: bytes,
+    vendored: Mapping[str, str],
+    patches: Sequence[Patch],
+) -> bytes:
+    """A patched upstream file as it stands in the tree. Raises Refused when it does not compile."""
+    result = _header(target, origin, version, patches)
+    result += rewrite_imports(data, origin.module, vendored)
+    check_compiles(result, f"the generated {target.path}")
+    return result
 
 
 def _facts(
@@ -149,16 +160,6 @@ def _header(target: Target, origin: Origin, version: Version, patches: Sequence[
         "Generated, do not edit.",
     ]
     return "".join(f"# {line}\n" for line in lines).encode()
-
-
-def _write_module(into: Path, target: Target, data: bytes) -> None:
-    try:
-        compile(data, target.path, "exec", dont_inherit=True)
-    except SyntaxError as e:
-        raise Refused(f"the generated {target.path} does not compile (line {e.lineno})") from e
-    path = into / target.path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
 
 
 def _swap(stage: Path, tree: Path) -> None:

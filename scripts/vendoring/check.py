@@ -1,0 +1,182 @@
+"""Static checks of all patches and overrides on one upstream version: no code is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import engine, tree
+from .anchors import Anchor, is_reviewed, orphans, read_anchors
+from .errors import AlreadyApplied, PatchProblem
+from .fetch import pristine
+from .layout import Layout
+from .overrides import Override, check_override, load_all_overrides
+from .patchfile import Patch, load_all
+from .source import Source
+from .targets import Target, TargetMap, load_targets
+from .versions import Version
+
+OK = "OK"
+DRIFT = "DRIFT"
+NOT_APPLICABLE = "-"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict on one patch or override on one version."""
+
+    id: str
+    version: Version
+    status: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Everything that is declared: what there is to check."""
+
+    targets: TargetMap
+    patches: tuple[Patch, ...]
+    overrides: tuple[Override, ...]
+    anchors: tuple[Anchor, ...]
+
+    @classmethod
+    def load(cls, layout: Layout) -> Inventory:
+        """Raises InvalidPatch or InvalidConfig; also for a target that does not exist."""
+        targets = load_targets(layout.targets)
+        patches = tuple(load_all(layout.patches))
+        overrides = tuple(load_all_overrides(layout.patches))
+        for name in (*(p.target for p in patches), *(o.target for o in overrides)):
+            targets.get(name)
+        return cls(targets, patches, overrides, tuple(read_anchors(layout.anchors)))
+
+    def scopes(self) -> set[tuple[str, str]]:
+        """Every (id, scope) that a review may be recorded for."""
+        edited = {(p.id, s) for p in self.patches for s in engine.edited_scopes(p)}
+        return edited | {(o.id, o.scope) for o in self.overrides}
+
+
+class _Upstream:
+    """The pristine files of one version, parsed once each."""
+
+    def __init__(self, folder: Path, version: Version) -> None:
+        self._folder = folder
+        self._version = version
+        self._parsed: dict[str, Source] = {}
+
+    def source(self, target: Target) -> Source | None:
+        """None where upstream has no such module in this version."""
+        origin = target.origin(self._version)
+        if origin is None:
+            return None
+        if target.name not in self._parsed:
+            data = (self._folder / origin.file).read_bytes()
+            self._parsed[target.name] = Source(data, origin.file)
+        return self._parsed[target.name]
+
+
+def check_version(layout: Layout, inventory: Inventory, version: Version) -> list[Finding]:
+    """One finding for each patch and override.
+
+    A patch is applied on top of those before it; one that fails is left out, so that the others
+    are still judged. Raises a VendoringError when upstream cannot be had.
+    """
+    upstream = _Upstream(pristine(layout, version), version)
+    findings = _check_patches(inventory, upstream, version)
+    findings += [_check_override(inventory, upstream, version, o) for o in inventory.overrides]
+    return findings
+
+
+def orphaned_anchors(inventory: Inventory, version: Version) -> list[Finding]:
+    """Reviews of scopes that nothing edits any more."""
+    return [
+        Finding(a.id, version, DRIFT, f"anchors.lock has {a.scope}, which is edited no more")
+        for a in orphans(inventory.anchors, inventory.scopes())
+    ]
+
+
+def fingerprints(
+    layout: Layout, inventory: Inventory, id_: str, version: Version
+) -> dict[str, str]:
+    """Scope to fingerprint of one patch or override. Raises KeyError for an unknown id."""
+    upstream = _Upstream(pristine(layout, version), version)
+    for patch in inventory.patches:
+        if patch.id == id_:
+            source = upstream.source(inventory.targets.get(patch.target))
+            scopes = engine.edited_scopes(patch) if source else []
+            return {s: engine.scope_fingerprint(source, patch, s) for s in scopes if source}
+    for override in inventory.overrides:
+        if override.id == id_:
+            source = upstream.source(inventory.targets.get(override.target))
+            return {override.scope: check_override(source, override)} if source else {}
+    raise KeyError(id_)
+
+
+def _check_patches(inventory: Inventory, upstream: _Upstream, version: Version) -> list[Finding]:
+    present = inventory.targets.present(version)
+    vendored = {origin.module: target.module for target, origin in present}
+    stacked: dict[str, bytes] = {}
+    applied: list[Patch] = []
+    findings = []
+    for patch in inventory.patches:
+        target = inventory.targets.get(patch.target)
+        source, origin = upstream.source(target), target.origin(version)
+        if source is None or origin is None or version not in patch.applies_to:
+            findings.append(Finding(patch.id, version, NOT_APPLICABLE))
+            continue
+        try:
+            data = _apply_checked(stacked.get(target.name, source.data), patch, applied, source)
+            mine = [*(p for p in applied if p.target == patch.target), patch]
+            tree.finish(target, origin, version, data, vendored, mine)
+            drifted = [
+                scope
+                for scope in engine.edited_scopes(patch)
+                if not is_reviewed(
+                    inventory.anchors,
+                    patch.id,
+                    scope,
+                    engine.scope_fingerprint(source, patch, scope),
+                )
+            ]
+        except PatchProblem as e:
+            e.locate(patch=patch.id)
+            findings.append(Finding(patch.id, version, e.status, str(e)))
+            continue
+        stacked[target.name] = data
+        applied.append(patch)
+        findings.append(_verdict(patch.id, version, drifted))
+    return findings
+
+
+def _apply_checked(data: bytes, patch: Patch, applied: Sequence[Patch], source: Source) -> bytes:
+    missing = sorted(set(patch.requires) - {p.id for p in applied})
+    if missing:
+        raise PatchProblem(f"requires {', '.join(missing)}, which is not applied here")
+    result = engine.apply(data, patch, source.name)
+    try:
+        engine.apply(result, patch, source.name)
+    except AlreadyApplied:
+        return result
+    raise PatchProblem("a second application was not refused")
+
+
+def _check_override(
+    inventory: Inventory, upstream: _Upstream, version: Version, override: Override
+) -> Finding:
+    source = upstream.source(inventory.targets.get(override.target))
+    if source is None:
+        return Finding(override.id, version, NOT_APPLICABLE)
+    try:
+        found = check_override(source, override)
+    except PatchProblem as e:
+        return Finding(override.id, version, e.status, str(e))
+    seen = is_reviewed(inventory.anchors, override.id, override.scope, found)
+    return _verdict(override.id, version, [] if seen else [override.scope])
+
+
+def _verdict(id_: str, version: Version, drifted: Sequence[str]) -> Finding:
+    if not drifted:
+        return Finding(id_, version, OK)
+    scopes = ", ".join(drifted)
+    return Finding(id_, version, DRIFT, f"{scopes} is not as last reviewed: look, then `ack {id_}`")
