@@ -1,0 +1,396 @@
+"""`Conversation`: facts in, decisions out, and when to ask again. No I/O, no clock of its own.
+
+A driver feeds each fact to `receive()` and carries out what it answers, then sets its one timer
+to `next_deadline()`; when the timer fires it calls `due()` and sets it again.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import assert_never  # typing has it from 3.11 on
+
+from livekit.plugins.resilient.errors import ResilienceError
+
+from . import facts as f
+from . import watchdogs
+from .decisions import (
+    CloseStreams,
+    Decision,
+    FinaliseGeneration,
+    RecordFirstAudio,
+    SuspectDead,
+)
+from .limits import TRACKED_GENERATIONS, Bounds
+from .replies import How, Replies
+from .state import LINK_MOVES, PHASE_MOVES, Generation, Link, Liveness, Phase, Speech, Voice
+
+__all__ = ["Conversation", "IllegalFactError"]
+
+_ENDINGS: dict[f.Ending, How] = {
+    "completed": "ended",
+    "cancelled": "cancelled",
+    "failed": "failed",
+}
+
+
+class IllegalFactError(ResilienceError, ValueError):
+    """A fact cannot have happened in this state. It changed nothing."""
+
+
+class Conversation:
+    """Turn state of one session over all its connections.
+
+    Facts that are late (of a generation that is over, of a connection that is gone, after the
+    close) are ignored, because the wire delivers them; facts that contradict the driver's own
+    bookkeeping raise.
+
+    Args:
+        bounds: From `ResilienceOptions.bounds()`.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._link = Link.NEW
+        self._now = float("-inf")
+        self._open: Generation | None = None
+        self._speaker: Generation | None = None
+        self._unplayed: dict[str, Generation] = {}  # not through the speaker yet, oldest first
+        self._speech = Speech()
+        self._liveness: Liveness | None = None
+        self._reconnected_at: float | None = None  # until the first audio after it
+        self._replies = Replies(bounds)
+
+    @property
+    def link(self) -> Link:
+        """State of the connection."""
+        return self._link
+
+    @property
+    def phase(self) -> Phase:
+        """State of the open generation; NONE without one."""
+        return Phase.NONE if self._open is None else self._open.phase
+
+    @property
+    def owes_reply(self) -> bool:
+        """Whether the caller waits for a reply, or the application for one it requested."""
+        return self._replies.owes
+
+    def receive(self, fact: f.Fact) -> tuple[Decision, ...]:
+        """Take a fact; returns what to do about it now, in order. Then ask `next_deadline()`.
+
+        Raises:
+            IllegalFactError: It cannot have happened now: it is earlier than the fact before it,
+                or the tables of `core.state` have no entry for it, or a duration is negative.
+        """
+        link = self._check(fact)
+        self._now = fact.at
+        if self._link is Link.CLOSED:
+            return ()
+        decisions = self._take(fact)
+        self._link = link
+        if isinstance(fact, f.MessageArrived | f.PongArrived | f.LocalSpeechHinted):
+            return decisions  # evidence only postpones
+        return decisions + self.due(fact.at)
+
+    def next_deadline(self) -> float | None:
+        """When to call `due()`, in monotonic seconds; None for not before the next fact."""
+        if self._link is not Link.UP:
+            return None
+        suspicion = self._suspicion()
+        deadlines = (
+            self._finalise_deadline(),
+            self._redrive_deadline(),
+            self._replies.failure_deadline(),
+            None if suspicion is None else suspicion[0],
+        )
+        return min((at for at in deadlines if at is not None), default=None)
+
+    def due(self, now: float) -> tuple[Decision, ...]:
+        """What has fallen due by `now`. Afterwards `next_deadline()` is later than `now`."""
+        decisions: list[Decision] = []
+        while (deadline := self.next_deadline()) is not None and deadline <= now:
+            decisions += self._act(now)
+        return tuple(decisions)
+
+    # --- facts ----------------------------------------------------------------------------------
+
+    def _check(self, fact: f.Fact) -> Link:
+        """The link's next state; raises before anything was changed."""
+        name = type(fact).__name__
+        link = LINK_MOVES[self._link].get(type(fact))
+        if link is None:
+            raise IllegalFactError(f"{name} cannot happen while the link is {self._link.name}")
+        if not fact.at >= self._now:
+            raise IllegalFactError(f"{name}.at={fact.at!r} runs backwards from {self._now!r}")
+        match fact:
+            case f.AudioReceived(duration_s=seconds):
+                if not seconds >= 0:
+                    raise IllegalFactError(f"{name}.duration_s={seconds!r} must be 0 or more")
+            case (
+                f.PlaybackProgressed(heard_until_s=seconds)
+                | f.PlaybackFinished(heard_until_s=seconds)
+            ):
+                if not seconds >= 0:
+                    raise IllegalFactError(f"{name}.heard_until_s={seconds!r} must be 0 or more")
+            case f.GenerationOpened(generation_id=opened):
+                phase = self.phase if opened == self._open_id else Phase.NONE
+                if f.GenerationOpened not in PHASE_MOVES[phase] or opened in self._unplayed:
+                    raise IllegalFactError(f"{name}.generation_id was used before")
+            case _:
+                pass
+        return link
+
+    def _take(self, fact: f.Fact) -> tuple[Decision, ...]:
+        at = fact.at
+        replies = self._replies
+        match fact:
+            case f.MessageArrived():
+                if self._liveness is not None:
+                    self._liveness.message_arrived(at)
+            case f.PongArrived():
+                if self._liveness is not None:
+                    self._liveness.pong_arrived(at)
+            case f.LocalSpeechHinted():
+                self._speech.last_at = at
+                if self._liveness is not None:
+                    self._liveness.hinted_at = at
+            case (
+                f.AudioReceived()
+                | f.TextReceived()
+                | f.ToolCallOpened()
+                | f.OutputCompleted()
+                | f.Interrupted()
+            ):
+                if isinstance(fact, f.ToolCallOpened):
+                    replies.call_opened(fact.call_id)
+                if self._open is not None and fact.generation_id == self._open.id:
+                    self._advance(self._open, fact)
+            case f.GenerationEnded():
+                if fact.generation_id == self._open_id:
+                    return self._close(at, _ENDINGS[fact.ending])
+            case f.GenerationOpened():
+                return self._opened(fact)
+            case (
+                f.PlaybackStarted()
+                | f.PlaybackProgressed()
+                | f.PlaybackFinished()
+                | f.PlaybackPaused()
+                | f.PlaybackResumed()
+            ):
+                return self._played(fact)
+            case f.UserSpeechStarted():
+                if self._link is Link.UP:
+                    self._speech.voice = Voice.SPEAKING
+            case f.UserSpeechStopped():
+                if self._speech.voice is Voice.SPEAKING:
+                    self._speech.voice = Voice.PAUSED
+                    self._speech.paused_at = at
+            case f.UserTurnEnded():
+                self._speech.voice = Voice.QUIET
+                return replies.turn_ended(at, self._open)
+            case f.ReplyRequested():
+                return replies.requested(at, fact.request_id)
+            case f.ReplyCancelled():
+                return replies.cancelled(fact.request_id)
+            case f.ReplyRequestTimedOut():
+                return replies.timed_out(fact.request_id)
+            case f.ToolResultDelivered():
+                replies.result_delivered(at, fact.call_id, fact.expects_reply)
+            case f.ToolCallCancelled():
+                replies.call_cancelled(at, fact.call_id)
+            case f.Connected():
+                return self._connected(fact)
+            case f.Disconnected():
+                return self._dropped(at) if self._link is Link.UP else ()
+            case f.Closed():
+                return () if self._open is None else (CloseStreams(self._open.id),)
+            case _:
+                assert_never(fact)
+        return ()
+
+    # --- the connection -------------------------------------------------------------------------
+
+    def _connected(self, fact: f.Connected) -> tuple[Decision, ...]:
+        decisions: tuple[Decision, ...] = ()
+        if self._link is Link.UP:  # a handover leaves the old session's work behind
+            decisions = self._dropped(fact.at)
+        if self._link is not Link.NEW:
+            if fact.words_lost:
+                self._replies.words_lost(fact.at)
+            self._replies.reconnected(fact.at, fact.knows_turn)
+            self._reconnected_at = fact.at
+        self._liveness = Liveness(fact.at, fact.at)
+        return decisions
+
+    def _dropped(self, at: float) -> tuple[Decision, ...]:
+        decisions: tuple[Decision, ...] = ()
+        if self._open is not None:
+            decisions = (CloseStreams(self._open.id), *self._close(at, "cut"))
+        if self._speech.voice is not Voice.QUIET:  # the turn it was part of went down with it
+            if self._speech.voice is Voice.SPEAKING:
+                self._speech.last_at = at
+            self._speech.voice = Voice.QUIET
+            self._replies.words_lost(at)
+        return decisions + self._replies.disconnected()
+
+    # --- generations ----------------------------------------------------------------------------
+
+    @property
+    def _open_id(self) -> str | None:
+        return None if self._open is None else self._open.id
+
+    def _opened(self, fact: f.GenerationOpened) -> tuple[Decision, ...]:
+        if self._link is Link.DOWN:  # read from the dead connection's buffer
+            return (CloseStreams(fact.generation_id),)
+        decisions: tuple[Decision, ...] = ()
+        if self._open is not None:
+            decisions = (CloseStreams(self._open.id), *self._close(fact.at, "replaced"))
+        if self._speech.voice is Voice.PAUSED:
+            self._speech.voice = Voice.QUIET
+        phase = PHASE_MOVES[Phase.NONE][f.GenerationOpened]
+        generation = Generation(fact.generation_id, fact.at, phase=phase)
+        self._open = self._unplayed[generation.id] = generation
+        if len(self._unplayed) > TRACKED_GENERATIONS:
+            del self._unplayed[next(iter(self._unplayed))]
+        self._replies.opened(generation, fact.for_request)
+        return decisions
+
+    def _advance(
+        self,
+        generation: Generation,
+        fact: f.AudioReceived
+        | f.TextReceived
+        | f.ToolCallOpened
+        | f.OutputCompleted
+        | f.Interrupted
+        | f.PlaybackResumed,
+    ) -> None:
+        generation.phase = PHASE_MOVES[generation.phase][type(fact)]
+        match fact:
+            case f.AudioReceived():
+                generation.add_audio(fact.at, fact.duration_s)
+            case f.TextReceived():
+                generation.output_at = fact.at
+                generation.has_content = True
+            case f.ToolCallOpened():
+                generation.output_at = fact.at
+                generation.has_call = True
+            case f.OutputCompleted():
+                generation.completed_at = fact.at
+            case f.Interrupted():
+                if generation.interrupted_at is None:
+                    generation.interrupted_at = fact.at
+            case f.PlaybackResumed():
+                generation.interrupted_at = None
+            case _:
+                assert_never(fact)
+
+    def _close(self, at: float, how: How) -> tuple[Decision, ...]:
+        generation, self._open = self._open, None
+        if generation is None:
+            return ()
+        if not generation.has_content:
+            self._unplayed.pop(generation.id, None)
+        outcome = self._replies.closed(at, generation, how)
+        generation.phase = Phase.NONE
+        return outcome
+
+    # --- the speaker ----------------------------------------------------------------------------
+
+    def _played(
+        self,
+        fact: f.PlaybackStarted
+        | f.PlaybackProgressed
+        | f.PlaybackFinished
+        | f.PlaybackPaused
+        | f.PlaybackResumed,
+    ) -> tuple[Decision, ...]:
+        at = fact.at
+        if isinstance(fact, f.PlaybackPaused | f.PlaybackResumed):
+            generation = self._speaker
+            if generation is None or generation.finished_at is not None:
+                return ()
+            running = isinstance(fact, f.PlaybackResumed)
+            generation.move_speaker(at, generation.heard_s(at), running=running)
+            if isinstance(fact, f.PlaybackResumed) and generation is self._open:
+                self._advance(generation, fact)
+            return ()
+        generation = self._unplayed.get(fact.generation_id)
+        if generation is None:
+            return ()
+        if isinstance(fact, f.PlaybackFinished):
+            del self._unplayed[generation.id]
+            generation.move_speaker(at, fact.heard_until_s, running=False)
+            generation.finished_at = at
+            if fact.heard_until_s > 0:
+                return self._heard(at, generation)
+            if generation is not self._open and generation.heard_at is None:
+                return self._replies.unheard(at, generation)
+            return ()
+        if isinstance(fact, f.PlaybackProgressed):
+            if not fact.heard_until_s:
+                return ()
+            held = generation.heard_at is not None and generation.running_at is None
+            generation.move_speaker(at, fact.heard_until_s, running=not held)
+        else:
+            generation.move_speaker(at, generation.heard_s(at), running=True)
+        self._speaker = generation
+        return self._heard(at, generation)
+
+    def _heard(self, at: float, generation: Generation) -> tuple[Decision, ...]:
+        if generation.heard_at is not None:
+            return ()
+        generation.heard_at = at
+        decisions: tuple[Decision, ...] = self._replies.heard(generation)
+        since = self._reconnected_at
+        if since is not None and generation.opened_at >= since:
+            self._reconnected_at = None
+            decisions += (RecordFirstAudio(at - since),)
+        return decisions
+
+    # --- deadlines ------------------------------------------------------------------------------
+
+    def _finalise_deadline(self) -> float | None:
+        if self._open is None:
+            return None
+        return watchdogs.finalise_deadline(
+            self._open, self._speaker, self._replies.owed, self._bounds
+        )
+
+    def _redrive_deadline(self) -> float | None:
+        return None if self._open is not None else self._replies.redrive_deadline(self._speech)
+
+    def _suspicion(self) -> watchdogs.Suspicion | None:
+        if self._liveness is None:
+            return None
+        return watchdogs.liveness_deadline(self._liveness, self._replies.asked_at, self._bounds)
+
+    def _act(self, now: float) -> tuple[Decision, ...]:
+        """Carry out the first rule that is due by `now`; each withdraws its own deadline."""
+
+        def is_due(deadline: float | None) -> bool:
+            return deadline is not None and deadline <= now
+
+        if self._open is not None and is_due(self._finalise_deadline()):
+            return self._finalise(now, self._open)
+        if is_due(self._redrive_deadline()):
+            return (self._replies.redrive(now),)
+        if is_due(self._replies.failure_deadline()):
+            return self._replies.give_up()
+        suspicion = self._suspicion()
+        if suspicion is not None and self._liveness is not None and is_due(suspicion[0]):
+            sign = self._liveness.suspected = suspicion[1]
+            since = self._liveness.message_at
+            if sign == "nothing_arrived":
+                since = self._liveness.byte_at
+            return (SuspectDead(sign, now - since),)
+        return ()
+
+    def _finalise(self, now: float, generation: Generation) -> tuple[Decision, ...]:
+        reason = watchdogs.finalise_reason(generation)
+        outcome = self._close(now, "ended" if reason == "complete" else "cut")
+        return (
+            FinaliseGeneration(
+                generation.id, reason, now - generation.opened_at, now - generation.last_sign_at
+            ),
+            *outcome,
+        )

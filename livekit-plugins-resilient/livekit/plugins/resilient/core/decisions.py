@@ -1,0 +1,126 @@
+"""What a driver is to do: the answers of `Conversation.receive()` and `Conversation.due()`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+__all__ = [
+    "CloseStreams",
+    "DeathSign",
+    "Decision",
+    "FinaliseGeneration",
+    "FinaliseReason",
+    "RecordFirstAudio",
+    "RecordOutcome",
+    "Redrive",
+    "RedriveCause",
+    "RedriveResult",
+    "SuspectDead",
+]
+
+RedriveCause: TypeAlias = Literal[
+    "reply_cut",
+    "user_words_lost",
+    "unanswered_turn",
+    "tool_result_unanswered",
+    "reply_requested",
+]
+"""Why a reply is owed: the agent's reply broke off; the caller's words reached no record; the
+caller's turn is in the context but unanswered; a tool result is; the application's own request
+is (issue that one again, with its own instructions)."""
+
+RedriveResult: TypeAlias = Literal["rescued", "talked_over", "superseded", "failed"]
+"""The caller heard the re-driven reply; the model had gone on by itself after all and was heard
+first; the caller or the application moved on before either; nothing was heard of it."""
+
+FinaliseReason: TypeAlias = Literal["interrupted", "complete", "stalled", "silent"]
+"""No terminal event came: after an interruption; after complete output was heard; after a stream
+stalled and all of it was heard; and nothing had been produced at all."""
+
+DeathSign: TypeAlias = Literal["nothing_arrived", "reply_silent", "caller_unheard"]
+"""Not a byte arrived; no message since a reply was requested; none since the caller spoke."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseStreams:
+    """Close a generation's streams now: its connection is gone, or another one took its place."""
+
+    generation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinaliseGeneration:
+    """End a generation that got no terminal event: close its streams, release the gate, clear the
+    interrupted state and drop whatever arrives for it later.
+
+    Attributes:
+        generation_id: The open generation.
+        reason: Which bound it reached.
+        open_s: Seconds since it opened.
+        idle_s: Seconds since its last output, or since it opened where there was none.
+    """
+
+    generation_id: str
+    reason: FinaliseReason
+    open_s: float
+    idle_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Redrive:
+    """Ask the model for the reply that is owed; it joins on behind what is still playing.
+
+    Attributes:
+        redrive_id: Give it back as `GenerationOpened.for_request` of the reply, and to
+            `ReplyRequestTimedOut` where the request failed.
+        cause: Selects the wording.
+        waited_s: Seconds since the reconnect or, without one, since the reply became owed.
+        request_ids: With "reply_requested": the application's requests to issue again, in order,
+            each with its own future; feed the replies with their own request id. A future that
+            was resolved before needs no second answer: treat its reply as unasked.
+        generation_id: With "reply_cut": the reply that broke off.
+        heard_s: Seconds of that reply that the caller has heard by now.
+        received_s: Seconds of it that arrived, and will have been heard if they play on.
+    """
+
+    redrive_id: str
+    cause: RedriveCause
+    waited_s: float
+    request_ids: tuple[str, ...] = ()
+    generation_id: str | None = None
+    heard_s: float = 0.0
+    received_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectDead:
+    """Hand over to a new connection: this one looks half-open. Decided once per silence.
+
+    Attributes:
+        sign: What gave rise to the suspicion.
+        silent_s: Seconds since the last message, with "nothing_arrived" since the last byte.
+    """
+
+    sign: DeathSign
+    silent_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOutcome:
+    """Report what became of a re-drive; exactly one for each, unless the session is closed."""
+
+    redrive_id: str
+    result: RedriveResult
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFirstAudio:
+    """Report the seconds from a reconnect to the first audio of a later generation."""
+
+    seconds: float
+
+
+Decision: TypeAlias = (
+    CloseStreams | FinaliseGeneration | Redrive | SuspectDead | RecordOutcome | RecordFirstAudio
+)

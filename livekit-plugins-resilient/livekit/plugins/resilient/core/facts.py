@@ -1,0 +1,329 @@
+"""What has happened on the wire, at the microphone and at the speaker.
+
+A driver feeds these to `Conversation.receive()` in the order in which they happened. Every fact
+carries `at`, the running loop's monotonic time in seconds; it never runs backwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+__all__ = [
+    "AudioReceived",
+    "Closed",
+    "Connected",
+    "Disconnected",
+    "Ending",
+    "Fact",
+    "GenerationEnded",
+    "GenerationOpened",
+    "Interrupted",
+    "LocalSpeechHinted",
+    "MessageArrived",
+    "OutputCompleted",
+    "PlaybackFinished",
+    "PlaybackPaused",
+    "PlaybackProgressed",
+    "PlaybackResumed",
+    "PlaybackStarted",
+    "PongArrived",
+    "ReplyCancelled",
+    "ReplyRequestTimedOut",
+    "ReplyRequested",
+    "TextReceived",
+    "ToolCallCancelled",
+    "ToolCallOpened",
+    "ToolResultDelivered",
+    "UserSpeechStarted",
+    "UserSpeechStopped",
+    "UserTurnEnded",
+]
+
+Ending: TypeAlias = Literal["completed", "cancelled", "failed"]
+"""How the provider ended a generation; "cancelled" means that nobody waits for it any more."""
+
+
+# --- the connection ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A connection serves the session, its context restored.
+
+    The first one begins the call. Each later one is a reconnect edge, whether or not a
+    `Disconnected` came before it: a handover has no gap, but it leaves the old session's
+    unfinished work behind just the same.
+
+    Attributes:
+        at: Monotonic seconds.
+        knows_turn: The new session may hold what is pending (user turn, request, tool result) as
+            something to answer, and go on by itself. False for a fresh or replayed session, which
+            answers nothing unasked, and for a resume whose handle is older than the turn.
+        words_lost: The caller spoke, and the words are in no record that the new session has.
+    """
+
+    at: float
+    knows_turn: bool = False
+    words_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The connection ended without our asking for it. Saying so twice is harmless."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The application closed the session; whatever comes later is ignored."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class MessageArrived:
+    """Any server message, known or not, feed it before the facts that the message holds."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class PongArrived:
+    """The peer's socket answered a ping. Shows a live path, not a live model."""
+
+    at: float
+
+
+# --- the caller's voice ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UserSpeechStarted:
+    """The provider's voice detection heard the caller begin. Gemini has no such message."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserSpeechStopped:
+    """The provider's voice detection heard the caller stop; the turn may still go on."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurnEnded:
+    """The caller's turn is with the provider, which is to answer it without being asked.
+
+    Where the provider announces no end (Gemini), feed it for every input transcription that
+    arrives before the answer's first output; a repeat only refreshes the turn. Leave it out where
+    the application decides when to reply, and feed `ReplyRequested` then.
+    """
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSpeechHinted:
+    """A microphone frame sounded like speech (energy). Feed it for each such frame, or a few a
+    second while they last. A hint is no proof: it delays, and it raises suspicion, no more."""
+
+    at: float
+
+
+# --- replies that the application asks for -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyRequested:
+    """The application asked for a reply (`generate_reply`).
+
+    A request still pending at a reconnect edge, also one made during the gap, is handed back
+    through `Redrive.request_ids`: let nothing else send it again, and do not feed this fact again.
+    """
+
+    at: float
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyCancelled:
+    """The application takes a request back; with `request_id` None, any reply that is owed."""
+
+    at: float
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyRequestTimedOut:
+    """A request's future was failed because no reply began; it must not be issued again."""
+
+    at: float
+    request_id: str
+
+
+# --- generations -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOpened:
+    """The model began a reply.
+
+    Attributes:
+        at: Monotonic seconds.
+        generation_id: Never used before in this session.
+        for_request: The `request_id` or `redrive_id` it answers; None for the model's own.
+    """
+
+    at: float
+    generation_id: str
+    for_request: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AudioReceived:
+    """Audio of a generation arrived and went towards the speaker; 0 seconds or more."""
+
+    at: float
+    generation_id: str
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TextReceived:
+    """Text or transcript of a generation arrived."""
+
+    at: float
+    generation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCompleted:
+    """The provider says all output was sent, though the generation is not over (Gemini's
+    `generationComplete`, OpenAI's `output_item.done`). More output takes it back."""
+
+    at: float
+    generation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The provider, or we, stopped a generation because the caller cut in."""
+
+    at: float
+    generation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationEnded:
+    """The terminal event (`turnComplete`, `response.done`), or a tool call that ends it."""
+
+    at: float
+    generation_id: str
+    ending: Ending = "completed"
+
+
+# --- tools -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallOpened:
+    """The model asked for a tool; feed each call id once over all connections."""
+
+    at: float
+    generation_id: str
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultDelivered:
+    """A call's result was sent, in whatever form; `expects_reply` False where it asks for none."""
+
+    at: float
+    call_id: str
+    expects_reply: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallCancelled:
+    """The provider, or we, gave up a call; no result will be sent."""
+
+    at: float
+    call_id: str
+
+
+# --- the speaker -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackStarted:
+    """The first audio of a generation became audible."""
+
+    at: float
+    generation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackProgressed:
+    """The caller has heard a generation up to `heard_until_s` seconds. Optional: between facts
+    the position is taken to run with the clock, bounded by the audio that arrived."""
+
+    at: float
+    generation_id: str
+    heard_until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackPaused:
+    """The speaker holds its audio, because the caller may be cutting in."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackResumed:
+    """The interruption was a false one; the speaker plays on from where it paused."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackFinished:
+    """Nothing more of a generation will be heard: played through, cleared or flushed at
+    `heard_until_s` seconds (0 where the caller heard nothing of it)."""
+
+    at: float
+    generation_id: str
+    heard_until_s: float
+
+
+Fact: TypeAlias = (
+    Connected
+    | Disconnected
+    | Closed
+    | MessageArrived
+    | PongArrived
+    | UserSpeechStarted
+    | UserSpeechStopped
+    | UserTurnEnded
+    | LocalSpeechHinted
+    | ReplyRequested
+    | ReplyCancelled
+    | ReplyRequestTimedOut
+    | GenerationOpened
+    | AudioReceived
+    | TextReceived
+    | OutputCompleted
+    | Interrupted
+    | GenerationEnded
+    | ToolCallOpened
+    | ToolResultDelivered
+    | ToolCallCancelled
+    | PlaybackStarted
+    | PlaybackProgressed
+    | PlaybackPaused
+    | PlaybackResumed
+    | PlaybackFinished
+)

@@ -1,0 +1,128 @@
+"""Every number of the core and of the options, with unit, reason, source and date.
+
+A constant's docstring ends in "Source: ... Date: YYYY-MM."; a test holds this file to that, and
+the other modules of the core to having no numbers of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Bounds"]
+
+# --- redial ------------------------------------------------------------------------------------
+
+CONNECT_TIMEOUT_S = 10.0
+"""Seconds for one dial, from TCP to the provider's first answer. Longer than a slow TLS and
+session set-up, short enough to try again while the caller waits. Source: default open timeout of
+the websockets library and of livekit-agents' connection options. Date: 2026-11."""
+
+RECONNECT_DEADLINE_S = 60.0
+"""Seconds for one outage, all dials together. A caller does not hold a silent line longer.
+Source: our choice. Date: 2026-11."""
+
+REDIAL_BASE_S = 0.25
+"""Seconds before the second dial, full jitter; doubles. A load balancer drain heals in well under
+a second. Source: our choice, against public reports of immediate redial storms. Date: 2026-11."""
+
+REDIAL_CAP_S = 8.0
+"""Longest seconds between two dials: leaves at least seven tries in the default deadline.
+Source: our choice. Date: 2026-11."""
+
+HEALTHY_AFTER_S = 10.0
+"""Seconds of connection that restore the redial budget; a bare successful dial proves nothing
+where the provider accepts and drops. Source: Pipecat 1.14.0 uses the same. Date: 2026-11."""
+
+# --- owed replies ------------------------------------------------------------------------------
+
+REDRIVE_AFTER_S = 3.0
+"""Seconds in which a session that can know of the turn may go on by itself. Longer than a first
+token takes, shorter than it takes a caller to ask whether anyone is there.
+Source: our choice. Date: 2026-11."""
+
+HINT_TRUST_S = 10.0
+"""Longest seconds that energy at the microphone alone may hold back a re-drive. Music or noise
+never ends, and silence is worse than speaking into noise. Source: our choice. Date: 2026-11."""
+
+# --- generations without a terminal event -------------------------------------------------------
+
+INTERRUPTED_AFTER_S = 3.0
+"""Seconds from an interruption to its terminal event, which healthy servers send at once. Above
+the 2 s in which livekit-agents tells a false interruption. Source: livekit-agents 1.8.9
+`false_interruption_timeout`; report livekit/livekit#4484. Date: 2026-11."""
+
+COMPLETE_AFTER_S = 5.0
+"""Seconds after the caller has heard complete output. Gemini delays the terminal event until it
+believes playback is over, so its clock may run late. Source: google-genai 3.6.1 docstrings;
+report livekit/agents#6421. Date: 2026-11."""
+
+STALLED_AFTER_S = 4.0
+"""Seconds after the caller has heard all that arrived and no more did. Providers send audio faster
+than it plays, so that in a healthy stream this moment does not come. Source: our choice.
+Date: 2026-11."""
+
+SILENT_AFTER_S = 15.0
+"""Seconds in which nothing at all was produced. Healthy first outputs were seen as late as 9.9.
+Source: report livekit/agents#7184. Date: 2026-09."""
+
+# --- liveness ----------------------------------------------------------------------------------
+
+GEMINI_LIVENESS_TIMEOUT_S = 25.0
+"""Seconds without a byte from Gemini. Its pongs were measured 8 to 30 late, so a shorter bound
+would end healthy calls. Source: report aicc2025/sip-to-ai PR#14. Date: 2026-09."""
+
+OPENAI_LIVENESS_TIMEOUT_S = 8.0
+"""Seconds without a byte from OpenAI, pings sent every few seconds; its pongs are prompt.
+Source: our choice. Date: 2026-11."""
+
+REPLY_SILENT_AFTER_S = 8.0
+"""Seconds without a message after a reply was requested: a live session sends something sooner,
+and a false suspicion costs nothing audible. Source: our choice; livekit-agents fails the request
+after 5 or 10. Date: 2026-11."""
+
+SPEECH_QUIET_S = 2.0
+"""Seconds of quiet that end the caller's speech: longer than pauses within a sentence and than
+the providers' own end-of-turn silence. Source: our choice; OpenAI's server VAD ends a turn after
+0.5. Date: 2026-11."""
+
+UNHEARD_AFTER_S = 6.0
+"""Seconds without a message once the caller has been quiet: together with the quiet, a dead
+socket is noticed 8 after the end of speech. Source: our choice. Date: 2026-11."""
+
+# --- bookkeeping -------------------------------------------------------------------------------
+
+TRACKED_GENERATIONS = 8
+"""Generations whose playback is followed at a time (count). One plays and one is queued in a
+normal call; a driver without a speaker reports none finished, and memory must not grow.
+Source: our choice. Date: 2026-11."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The bounds one conversation runs with; None switches that watchdog off.
+
+    Built and checked by `ResilienceOptions.bounds()`. All in seconds.
+
+    Attributes:
+        redrive: Ask for owed replies. False leaves only the re-issue of pending requests.
+        redrive_after_s: Wait where the new session can know of the turn.
+        interrupted_after_s: From an interruption to its terminal event.
+        complete_after_s: From complete output, all heard, to the terminal event.
+        stalled_after_s: From a stalled stream, all heard, to more of it.
+        silent_after_s: For a reply's first output.
+        liveness_timeout_s: Without a byte.
+        reply_silent_after_s: Without a message since a reply was requested.
+        unheard_after_s: Without a message since the caller has been quiet.
+        speech_quiet_s: Of quiet that end the caller's speech, by the local hint.
+    """
+
+    redrive: bool = True
+    redrive_after_s: float = REDRIVE_AFTER_S
+    interrupted_after_s: float | None = INTERRUPTED_AFTER_S
+    complete_after_s: float | None = COMPLETE_AFTER_S
+    stalled_after_s: float | None = STALLED_AFTER_S
+    silent_after_s: float | None = SILENT_AFTER_S
+    liveness_timeout_s: float | None = GEMINI_LIVENESS_TIMEOUT_S
+    reply_silent_after_s: float | None = REPLY_SILENT_AFTER_S
+    unheard_after_s: float | None = UNHEARD_AFTER_S
+    speech_quiet_s: float = SPEECH_QUIET_S

@@ -1,0 +1,273 @@
+"""The books on owed replies: what makes one owed, what settles it, and its re-drive."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from . import watchdogs
+from .decisions import RecordOutcome, Redrive, RedriveCause, RedriveResult
+from .limits import Bounds
+from .state import Edge, Generation, Owed, Phase, Question, Speech
+
+__all__ = ["How", "Replies"]
+
+How: TypeAlias = Literal["ended", "failed", "cancelled", "cut", "replaced"]
+"""How a generation closed: in order, by the provider's failure, taken back, broken off by a drop
+or a watchdog, or by the next one opening."""
+
+Outcomes: TypeAlias = tuple[RecordOutcome, ...]
+
+
+class Replies:
+    """What the caller waits for. It survives the connections; only re-drives belong to one.
+
+    At most one reply is owed beside the application's pending requests: the newest claim, since
+    its answer makes the older ones pointless.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._requests: dict[str, float] = {}  # pending, oldest first: when each was last sent
+        self._calls: set[str] = set()
+        self._edge: Edge | None = None
+        self._question: Question | None = None
+        self._redrives = 0
+        self.owed: Owed | None = None
+
+    # --- what makes a reply owed, or takes it back ----------------------------------------------
+
+    def turn_ended(self, at: float, open_: Generation | None) -> Outcomes:
+        """The caller's new turn supersedes whatever was owed before it."""
+        answer = open_.id if open_ is not None and open_.phase is Phase.SILENT else None
+        self.owed = Owed("unanswered_turn", at, answer=answer)
+        self._drop_edge()
+        return self._settle_question("superseded")
+
+    def words_lost(self, at: float) -> None:
+        """The caller spoke, and no session will ever know what."""
+        self.owed = Owed("user_words_lost", at)
+
+    def requested(self, at: float, request_id: str) -> Outcomes:
+        self._requests[request_id] = at
+        return self._settle_question("superseded")
+
+    def cancelled(self, request_id: str | None) -> Outcomes:
+        if request_id is None:
+            self._requests.clear()
+            self.owed = self._edge = None
+            return self._settle_question("superseded")
+        self._requests.pop(request_id, None)
+        if self.owed is not None and self.owed.request_id == request_id:
+            self.owed = None
+        return self._settle_question("superseded", request_id)
+
+    def timed_out(self, request_id: str) -> Outcomes:
+        """The application was told; the caller's own turn, if there is one, stays owed."""
+        self._requests.pop(request_id, None)
+        return self._settle_question("failed", request_id)
+
+    def call_opened(self, call_id: str) -> None:
+        self._calls.add(call_id)
+
+    def result_delivered(self, at: float, call_id: str, expects_reply: bool) -> None:
+        if call_id not in self._calls:
+            return
+        self._calls.remove(call_id)
+        if expects_reply:
+            self.owed = Owed("tool_result_unanswered", at)
+        elif self.owed is not None and self.owed.answer is None and not self._calls:
+            self.owed = None
+
+    def call_cancelled(self, at: float, call_id: str) -> None:
+        if call_id in self._calls:
+            self._calls.remove(call_id)
+            if self.owed is not None:
+                self.owed.since = at
+
+    # --- what becomes of the answer -------------------------------------------------------------
+
+    def opened(self, generation: Generation, for_request: str | None) -> None:
+        """A generation takes up what is owed, and the question that asked for it."""
+        question = self._question
+        asked = question is not None and question.asked(for_request)
+        if question is not None and asked:
+            question.generation_id = generation.id
+        if for_request is not None and self._requests.pop(for_request, None) is not None:
+            self.owed = Owed(
+                "reply_requested",
+                generation.opened_at,
+                request_id=for_request,
+                retried=asked,
+            )
+        if self.owed is not None and self.owed.answer is None:
+            self.owed.answer = generation.id
+        generation.retried = self.owed is not None and self.owed.retried
+
+    def heard(self, generation: Generation) -> Outcomes:
+        """The caller hears a generation: that settles what it answers."""
+        if self.owed is not None and self.owed.answer == generation.id:
+            self.owed = None
+            self._drop_edge()
+        question = self._question
+        if question is None:
+            return ()
+        if question.generation_id == generation.id:
+            return self._settle_question("rescued")
+        if generation.opened_at >= question.at:
+            return self._settle_question("talked_over")
+        return ()
+
+    def unheard(self, at: float, generation: Generation) -> Outcomes:
+        """A generation that was through is flushed before the caller heard any of it."""
+        if self.owed is not None and self.owed.answer == generation.id:
+            self._fail(at, by_provider=False)
+        return self._settle_question("failed", generation)
+
+    def closed(self, at: float, generation: Generation, how: How) -> Outcomes:
+        """A generation is over; `generation.phase` still tells how far it came."""
+        owed = self.owed
+        mine = owed is not None and owed.answer == generation.id
+        to_hear = generation.has_content and generation.heard_at is None
+        if how == "cancelled":
+            if mine:
+                self.owed = None
+        elif generation.interrupted:
+            if owed is not None and mine:
+                owed.answer = None
+                owed.since = at
+        elif how in ("cut", "failed") and generation.phase is not Phase.COMPLETE:
+            if mine or owed is None:  # else there is a newer claim
+                if generation.has_content:
+                    self.owed = Owed("reply_cut", at, cut=generation, retried=generation.retried)
+                self._fail(at, by_provider=how == "failed")
+        elif to_hear:
+            return ()  # what becomes of it shows at the speaker
+        elif generation.has_call:
+            if mine:
+                self._release()
+            return self._settle_question("rescued", generation)
+        elif mine and how == "replaced":
+            self._release()
+        elif mine:
+            self._fail(at, by_provider=True)
+        return self._settle_question("failed", generation)
+
+    def _fail(self, at: float, *, by_provider: bool) -> None:
+        self._release()
+        if self.owed is not None:
+            self.owed.failed_at = at
+            self.owed.by_provider = by_provider
+
+    def _release(self) -> None:
+        if self.owed is not None:
+            self.owed.answer = None
+
+    # --- connections ----------------------------------------------------------------------------
+
+    def disconnected(self) -> Outcomes:
+        """Call it after the open generation was closed. What was asked dies with the connection,
+        unless its answer is complete and only has to be heard."""
+        self._edge = None
+        question = self._question
+        if (
+            question is not None
+            and self.owed is not None
+            and self.owed.answer is not None
+            and self.owed.answer == question.generation_id
+        ):
+            return ()
+        return self._settle_question("failed")
+
+    def reconnected(self, at: float, knows_turn: bool) -> None:
+        """Latch an edge, if something is owed across it."""
+        unanswered = self.owed is not None and self.owed.answer is None
+        if unanswered or self._requests:
+            knows = knows_turn and not (self.owed and self.owed.cause == "user_words_lost")
+            self._edge = Edge(at, knows, tuple(self._requests))
+
+    def _drop_edge(self) -> None:
+        """Spend it, but for requests that it still has to re-issue."""
+        if self._edge is not None and not self._stale():
+            self._edge = None
+
+    def _stale(self) -> tuple[str, ...]:
+        """Requests that were pending across the edge and still are."""
+        if self._edge is None:
+            return ()
+        return tuple(r for r in self._edge.request_ids if r in self._requests)
+
+    @property
+    def owes(self) -> bool:
+        """Whether anybody waits for a reply that has not been heard."""
+        return self.owed is not None or bool(self._requests)
+
+    # --- the re-drive ---------------------------------------------------------------------------
+
+    @property
+    def asked_at(self) -> float | None:
+        """When the oldest request without a reply was sent."""
+        if self._requests:
+            return next(iter(self._requests.values()))
+        question = self._question
+        return None if question is None or question.generation_id else question.at
+
+    def redrive_deadline(self, speech: Speech) -> float | None:
+        """When to call `redrive()`, given that no generation is open."""
+        if self._question is not None:
+            return None
+        if self._edge is not None and self._stale():
+            return watchdogs.edge_deadline(self._edge, self._bounds)
+        if self._requests or self._calls:
+            return None
+        return watchdogs.redrive_deadline(self.owed, self._edge, speech, self._bounds)
+
+    def redrive(self, now: float) -> Redrive:
+        """Ask once; the edge, or else the reply's one retry, is spent."""
+        owed, stale = self.owed, self._stale()
+        since = self._edge.at if self._edge is not None else owed.since if owed is not None else now
+        self._edge = None
+        self._redrives += 1
+        if owed is not None:
+            owed.retried = True
+        cause: RedriveCause = "reply_requested"
+        ids, cut = stale, None
+        if owed is not None and not stale:
+            cause, cut = owed.cause, owed.cut
+            ids = () if owed.request_id is None else (owed.request_id,)
+        for request_id in stale:  # now the youngest, in order
+            del self._requests[request_id]
+            self._requests[request_id] = now
+        self._question = Question(f"redrive-{self._redrives}", now, ids)
+        return Redrive(
+            self._question.redrive_id,
+            cause,
+            now - since,
+            request_ids=ids,
+            generation_id=None if cut is None else cut.id,
+            heard_s=0.0 if cut is None else cut.heard_s(now),
+            received_s=0.0 if cut is None else cut.received_s,
+        )
+
+    def failure_deadline(self) -> float | None:
+        """When to call `give_up()`: no reply of any kind followed the re-drive."""
+        if self._question is None:
+            return None
+        return watchdogs.failure_deadline(self._question, self._bounds)
+
+    def give_up(self) -> Outcomes:
+        return self._settle_question("failed")
+
+    def _settle_question(
+        self, result: RedriveResult, about: Generation | str | None = None
+    ) -> Outcomes:
+        """Close the open question, if there is one and, given `about`, if it is about that."""
+        question = self._question
+        if question is None:
+            return ()
+        if isinstance(about, Generation):
+            if about.id != question.generation_id:
+                return ()
+        elif about is not None and not question.asked(about):
+            return ()
+        self._question = None
+        return (RecordOutcome(question.redrive_id, result),)

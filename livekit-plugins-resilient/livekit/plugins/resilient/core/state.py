@@ -1,0 +1,288 @@
+"""What a conversation remembers, and the two tables by which it moves.
+
+`LINK_MOVES` and `PHASE_MOVES` are the whole machine: a fact without an entry is illegal in that
+state. An entry that leads back to its own state is a fact that is taken, or late and ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, get_args
+
+from . import facts as f
+from .decisions import DeathSign, RedriveCause
+
+__all__ = [
+    "LINK_MOVES",
+    "PHASE_MOVES",
+    "Edge",
+    "Generation",
+    "Link",
+    "Liveness",
+    "Owed",
+    "Phase",
+    "Question",
+    "Speech",
+    "Voice",
+]
+
+
+class Link(Enum):
+    """The connection: never had one, serving, in the gap, closed by the application."""
+
+    NEW = auto()
+    UP = auto()
+    DOWN = auto()
+    CLOSED = auto()
+
+
+class Phase(Enum):
+    """The open generation, or NONE. The interrupted ones remember whether output was complete,
+    because a false interruption takes them back to where they were."""
+
+    NONE = auto()
+    SILENT = auto()
+    PRODUCING = auto()
+    COMPLETE = auto()
+    INTERRUPTED = auto()
+    INTERRUPTED_COMPLETE = auto()
+
+
+class Voice(Enum):
+    """The caller, as the provider's voice detection tells it; PAUSED: stopped, turn not ended."""
+
+    QUIET = auto()
+    SPEAKING = auto()
+    PAUSED = auto()
+
+
+_NEEDS_CONNECTION: Final = (
+    f.Disconnected,
+    f.UserSpeechStarted,
+    f.UserSpeechStopped,
+    f.GenerationOpened,
+    f.AudioReceived,
+    f.TextReceived,
+    f.OutputCompleted,
+    f.Interrupted,
+    f.GenerationEnded,
+    f.ToolCallOpened,
+)
+_ALL: Final[tuple[type[f.Fact], ...]] = get_args(f.Fact)
+
+
+def _stays(state: Link, *without: type[f.Fact]) -> dict[type[f.Fact], Link]:
+    return {kind: state for kind in _ALL if kind not in without}
+
+
+LINK_MOVES: Final[Mapping[Link, Mapping[type[f.Fact], Link]]] = {
+    Link.NEW: {
+        **_stays(Link.NEW, *_NEEDS_CONNECTION),
+        f.Connected: Link.UP,
+        f.Closed: Link.CLOSED,
+    },
+    Link.UP: {**_stays(Link.UP), f.Disconnected: Link.DOWN, f.Closed: Link.CLOSED},
+    Link.DOWN: {**_stays(Link.DOWN), f.Connected: Link.UP, f.Closed: Link.CLOSED},
+    Link.CLOSED: _stays(Link.CLOSED),
+}
+
+PHASE_MOVES: Final[Mapping[Phase, Mapping[type[f.Fact], Phase]]] = {
+    Phase.NONE: {
+        f.GenerationOpened: Phase.SILENT,
+        f.AudioReceived: Phase.NONE,
+        f.TextReceived: Phase.NONE,
+        f.ToolCallOpened: Phase.NONE,
+        f.OutputCompleted: Phase.NONE,
+        f.Interrupted: Phase.NONE,
+        f.PlaybackResumed: Phase.NONE,
+        f.GenerationEnded: Phase.NONE,
+    },
+    Phase.SILENT: {
+        f.AudioReceived: Phase.PRODUCING,
+        f.TextReceived: Phase.PRODUCING,
+        f.ToolCallOpened: Phase.PRODUCING,
+        f.OutputCompleted: Phase.COMPLETE,
+        f.Interrupted: Phase.INTERRUPTED,
+        f.PlaybackResumed: Phase.SILENT,
+        f.GenerationEnded: Phase.NONE,
+    },
+    Phase.PRODUCING: {
+        f.AudioReceived: Phase.PRODUCING,
+        f.TextReceived: Phase.PRODUCING,
+        f.ToolCallOpened: Phase.PRODUCING,
+        f.OutputCompleted: Phase.COMPLETE,
+        f.Interrupted: Phase.INTERRUPTED,
+        f.PlaybackResumed: Phase.PRODUCING,
+        f.GenerationEnded: Phase.NONE,
+    },
+    Phase.COMPLETE: {
+        f.AudioReceived: Phase.PRODUCING,
+        f.TextReceived: Phase.COMPLETE,
+        f.ToolCallOpened: Phase.COMPLETE,
+        f.OutputCompleted: Phase.COMPLETE,
+        f.Interrupted: Phase.INTERRUPTED_COMPLETE,
+        f.PlaybackResumed: Phase.COMPLETE,
+        f.GenerationEnded: Phase.NONE,
+    },
+    Phase.INTERRUPTED: {
+        f.AudioReceived: Phase.INTERRUPTED,
+        f.TextReceived: Phase.INTERRUPTED,
+        f.ToolCallOpened: Phase.INTERRUPTED,
+        f.OutputCompleted: Phase.INTERRUPTED_COMPLETE,
+        f.Interrupted: Phase.INTERRUPTED,
+        f.PlaybackResumed: Phase.PRODUCING,
+        f.GenerationEnded: Phase.NONE,
+    },
+    Phase.INTERRUPTED_COMPLETE: {
+        f.AudioReceived: Phase.INTERRUPTED,
+        f.TextReceived: Phase.INTERRUPTED_COMPLETE,
+        f.ToolCallOpened: Phase.INTERRUPTED_COMPLETE,
+        f.OutputCompleted: Phase.INTERRUPTED_COMPLETE,
+        f.Interrupted: Phase.INTERRUPTED_COMPLETE,
+        f.PlaybackResumed: Phase.COMPLETE,
+        f.GenerationEnded: Phase.NONE,
+    },
+}
+"""Of the generation that is open. One that opens while another is open first closes that."""
+
+
+@dataclass(slots=True)
+class Generation:
+    """One reply of the model: what arrived of it, and what the caller has heard of it."""
+
+    id: str
+    opened_at: float
+    retried: bool = False  # came of a re-drive, so its own failure earns no other
+    phase: Phase = Phase.SILENT
+    received_s: float = 0.0
+    output_at: float | None = None  # last output
+    completed_at: float | None = None
+    interrupted_at: float | None = None
+    has_content: bool = False  # audio or text, not only a tool call
+    has_call: bool = False
+    heard_at: float | None = None  # first audio became audible
+    position_s: float = 0.0  # heard at running_at, or where it stands still
+    running_at: float | None = None
+    finished_at: float | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        return self.phase in (Phase.INTERRUPTED, Phase.INTERRUPTED_COMPLETE)
+
+    @property
+    def last_sign_at(self) -> float:
+        """When its last output arrived, or when it opened."""
+        return self.opened_at if self.output_at is None else self.output_at
+
+    def heard_s(self, now: float) -> float:
+        """Seconds of audio heard by `now`, never more than arrived."""
+        if self.running_at is None:
+            return self.position_s
+        return min(self.received_s, self.position_s + now - self.running_at)
+
+    def heard_all_at(self, ahead: Generation | None) -> float | None:
+        """When the caller will have heard all that has arrived; None while nobody can tell.
+
+        Audio that no playback fact accounts for is taken to begin with its last frame, or when
+        the generation `ahead` of it at the speaker has been heard.
+        """
+        if self.finished_at is not None:
+            return self.finished_at
+        if not self.received_s:
+            return self.opened_at
+        if self.running_at is not None:
+            return self.running_at + self.received_s - self.position_s
+        if self.heard_at is not None:
+            return None  # paused
+        begins_at = self.last_sign_at
+        if ahead is not None and ahead is not self and ahead.finished_at is None:
+            free_at = ahead.heard_all_at(None)
+            if free_at is None:
+                return None
+            begins_at = max(begins_at, free_at)
+        return begins_at + self.received_s
+
+    def add_audio(self, at: float, duration_s: float) -> None:
+        """Count audio that arrived; after a gap the speaker goes on from where it ran dry."""
+        if self.running_at is not None:
+            self.move_speaker(at, self.heard_s(at), running=True)
+        self.received_s += duration_s
+        self.output_at = at
+        self.has_content = True
+
+    def move_speaker(self, at: float, position_s: float, *, running: bool) -> None:
+        """Fix the position at `at`; from there it runs with the clock, or stands still."""
+        self.position_s = min(position_s, self.received_s)
+        self.running_at = at if running else None
+
+
+@dataclass(slots=True)
+class Owed:
+    """A reply that the caller waits for.
+
+    `answer` is the generation that may settle it, open or still to be heard. `failed_at` is when
+    that one failed it, `by_provider` that the provider had ended it: with nothing in it, or as
+    failed, so that it deserves a moment before the next try.
+    """
+
+    cause: RedriveCause
+    since: float
+    answer: str | None = None
+    request_id: str | None = None
+    cut: Generation | None = None
+    failed_at: float | None = None
+    by_provider: bool = False
+    retried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A reconnect whose one re-drive is unspent; `request_ids` were pending across it."""
+
+    at: float
+    knows_turn: bool
+    request_ids: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Question:
+    """A re-drive of which the outcome is open."""
+
+    redrive_id: str
+    at: float
+    request_ids: tuple[str, ...]
+    generation_id: str | None = None
+
+    def asked(self, request_id: str | None) -> bool:
+        """Whether a reply for `request_id` is a reply to it."""
+        return request_id == self.redrive_id or request_id in self.request_ids
+
+
+@dataclass(slots=True)
+class Speech:
+    """The caller's voice: by the provider's detection, and by the last sign of it at all."""
+
+    voice: Voice = Voice.QUIET
+    paused_at: float = 0.0
+    last_at: float | None = None
+
+
+@dataclass(slots=True)
+class Liveness:
+    """When this connection last showed life, and since when something is expected of it."""
+
+    byte_at: float
+    message_at: float
+    hinted_at: float | None = None
+    suspected: DeathSign | None = None
+
+    def message_arrived(self, at: float) -> None:
+        self.byte_at = self.message_at = at
+        self.suspected = None
+
+    def pong_arrived(self, at: float) -> None:
+        self.byte_at = at
+        if self.suspected == "nothing_arrived":
+            self.suspected = None
