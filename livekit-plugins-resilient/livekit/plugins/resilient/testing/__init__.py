@@ -11,40 +11,232 @@ from typing import TYPE_CHECKING, Any
 from .errors import missing_dependency
 
 if TYPE_CHECKING:
-    from .clock import Clock
-    from .fault_plan import load_plan, parse_plan
-    from .recording import CloseInfo, Dial, Frame, Recording
-    from .script import NoReply, Reply, Script, ToolCall, ToolCalls, TurnRequest, Word
+    from .call import (
+        HeadlessCall,
+    )
+    from .clock import (
+        Clock,
+    )
+    from .fault_plan import (
+        load_plan,
+        parse_plan,
+    )
+    from .faults import (
+        Abort,
+        After,
+        AtAudio,
+        AtTime,
+        Before,
+        Blackhole,
+        CallWithoutId,
+        CancelCall,
+        Close,
+        ContinueAlone,
+        Delay,
+        Duplicate,
+        EmptyHandle,
+        EmptyTurns,
+        FailResponse,
+        Fault,
+        Flap,
+        GoAway,
+        HangHandshake,
+        IgnoreToolResponse,
+        LateHandle,
+        LateReply,
+        Malformed,
+        NoCloseAnswer,
+        NoHandle,
+        NoSetupAnswer,
+        OnConnection,
+        PhantomInterruption,
+        PoisonHandle,
+        Received,
+        Refuse,
+        RefuseOverlap,
+        Reorder,
+        RepeatCall,
+        Send,
+        SessionExpired,
+        ShiftTranscript,
+        Silence,
+        SlowPong,
+        StaleHandle,
+        Swallow,
+        TrailingAudio,
+        UnknownMessage,
+        UserStarts,
+        UserStops,
+    )
+    from .gemini import (
+        FAMILIES,
+        FamilyRules,
+        GeminiLiveServer,
+    )
+    from .recording import (
+        CloseInfo,
+        Dial,
+        Frame,
+        Recording,
+    )
+    from .script import (
+        NoReply,
+        Reply,
+        Script,
+        ToolCall,
+        ToolCalls,
+        TurnRequest,
+        Word,
+    )
 
 __all__ = [
+    "FAMILIES",
+    "Abort",
+    "After",
+    "AtAudio",
+    "AtTime",
+    "Before",
+    "Blackhole",
+    "CallWithoutId",
+    "CancelCall",
     "Clock",
+    "Close",
     "CloseInfo",
+    "ContinueAlone",
+    "Delay",
     "Dial",
+    "Duplicate",
+    "EmptyHandle",
+    "EmptyTurns",
+    "FailResponse",
+    "FamilyRules",
+    "Fault",
+    "Flap",
     "Frame",
+    "GeminiLiveServer",
+    "GoAway",
+    "HangHandshake",
+    "HeadlessCall",
+    "IgnoreToolResponse",
+    "LateHandle",
+    "LateReply",
+    "Malformed",
+    "NoCloseAnswer",
+    "NoHandle",
     "NoReply",
+    "NoSetupAnswer",
+    "OnConnection",
+    "PhantomInterruption",
+    "PoisonHandle",
+    "Received",
     "Recording",
+    "Refuse",
+    "RefuseOverlap",
+    "Reorder",
+    "RepeatCall",
     "Reply",
     "Script",
+    "Send",
+    "SessionExpired",
+    "ShiftTranscript",
+    "Silence",
+    "SlowPong",
+    "StaleHandle",
+    "Swallow",
     "ToolCall",
     "ToolCalls",
+    "TrailingAudio",
     "TurnRequest",
+    "UnknownMessage",
+    "UserStarts",
+    "UserStops",
     "Word",
     "load_plan",
     "parse_plan",
 ]
 
 _MODULES: dict[str, tuple[str, ...]] = {
+    "call": ("HeadlessCall",),
     "clock": ("Clock",),
-    "fault_plan": ("load_plan", "parse_plan"),
-    "recording": ("CloseInfo", "Dial", "Frame", "Recording"),
-    "script": ("NoReply", "Reply", "Script", "ToolCall", "ToolCalls", "TurnRequest", "Word"),
+    "fault_plan": (
+        "load_plan",
+        "parse_plan",
+    ),
+    "faults": (
+        "Abort",
+        "After",
+        "AtAudio",
+        "AtTime",
+        "Before",
+        "Blackhole",
+        "CallWithoutId",
+        "CancelCall",
+        "Close",
+        "ContinueAlone",
+        "Delay",
+        "Duplicate",
+        "EmptyHandle",
+        "EmptyTurns",
+        "FailResponse",
+        "Fault",
+        "Flap",
+        "GoAway",
+        "HangHandshake",
+        "IgnoreToolResponse",
+        "LateHandle",
+        "LateReply",
+        "Malformed",
+        "NoCloseAnswer",
+        "NoHandle",
+        "NoSetupAnswer",
+        "OnConnection",
+        "PhantomInterruption",
+        "PoisonHandle",
+        "Received",
+        "Refuse",
+        "RefuseOverlap",
+        "Reorder",
+        "RepeatCall",
+        "Send",
+        "SessionExpired",
+        "ShiftTranscript",
+        "Silence",
+        "SlowPong",
+        "StaleHandle",
+        "Swallow",
+        "TrailingAudio",
+        "UnknownMessage",
+        "UserStarts",
+        "UserStops",
+    ),
+    "gemini": (
+        "FAMILIES",
+        "FamilyRules",
+        "GeminiLiveServer",
+    ),
+    "recording": (
+        "CloseInfo",
+        "Dial",
+        "Frame",
+        "Recording",
+    ),
+    "script": (
+        "NoReply",
+        "Reply",
+        "Script",
+        "ToolCall",
+        "ToolCalls",
+        "TurnRequest",
+        "Word",
+    ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 _OPTIONAL = frozenset({"trustme", "websockets"})
+_SUBMODULES = ("audio", "faults")
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("audio", "faults"):
+    if name in _SUBMODULES:
         return importlib.import_module(f".{name}", __name__)
     module = _HOME.get(name)
     if module is None:
@@ -58,4 +250,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "audio", "faults"])
+    return sorted([*__all__, *_SUBMODULES])
