@@ -11,7 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["Disconnected", "ReconnectMode", "Reconnected", "ResilienceEvent"]
+from .core.decisions import FinaliseReason, RedriveCause, RedriveResult
+
+__all__ = [
+    "Disconnected",
+    "FirstAudioAfterReconnect",
+    "GenerationFinalised",
+    "ReconnectMode",
+    "Reconnected",
+    "RedriveDecided",
+    "RedriveOutcome",
+    "ResilienceEvent",
+]
 
 ReconnectMode: TypeAlias = Literal["resumed", "replayed", "fresh"]
 """How the new connection got its context: from a handle, from our record, or not at all."""
@@ -49,4 +60,71 @@ class Reconnected:
     attempts: int
 
 
-ResilienceEvent: TypeAlias = Disconnected | Reconnected
+@dataclass(frozen=True)
+class RedriveDecided:
+    """A reply was owed and the model is asked for it.
+
+    Attributes:
+        at: Monotonic seconds.
+        reason: Why it was owed.
+        waited_s: Seconds since the reconnect or, without one, since the reply became owed.
+    """
+
+    at: float
+    reason: RedriveCause
+    waited_s: float
+
+
+@dataclass(frozen=True)
+class RedriveOutcome:
+    """What became of a re-drive; one for each `RedriveDecided`, unless the session is closed.
+
+    Attributes:
+        at: Monotonic seconds.
+        outcome: "rescued": the caller heard the reply, or it went on to a tool. "talked_over":
+            the model had gone on by itself and was heard first. "superseded": the caller or the
+            application moved on before. "failed": nothing was heard of it.
+    """
+
+    at: float
+    outcome: RedriveResult
+
+
+@dataclass(frozen=True)
+class GenerationFinalised:
+    """A generation got no terminal event within its bound and was closed locally.
+
+    Attributes:
+        at: Monotonic seconds.
+        reason: "interrupted", "complete", "stalled" or "silent": see `ResilienceOptions`.
+        open_s: Seconds since it began.
+        idle_s: Seconds since its last output, or since it began where there was none.
+    """
+
+    at: float
+    reason: FinaliseReason
+    open_s: float
+    idle_s: float
+
+
+@dataclass(frozen=True)
+class FirstAudioAfterReconnect:
+    """The caller hears the first reply that began after a reconnect.
+
+    Attributes:
+        at: Monotonic seconds.
+        seconds: Since the reconnect.
+    """
+
+    at: float
+    seconds: float
+
+
+ResilienceEvent: TypeAlias = (
+    Disconnected
+    | Reconnected
+    | RedriveDecided
+    | RedriveOutcome
+    | GenerationFinalised
+    | FirstAudioAfterReconnect
+)

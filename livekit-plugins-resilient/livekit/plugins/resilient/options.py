@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from .core import limits
+from .core.limits import Bounds
 from .errors import OptionError
 from .events import ResilienceEvent
+from .wording import WORDED_CAUSES, RedriveInstructions
 
 __all__ = ["ResilienceOptions"]
+
+_SECONDS = (
+    "connect_timeout_s",
+    "reconnect_deadline_s",
+    "redial_base_s",
+    "redial_cap_s",
+    "healthy_after_s",
+    "redrive_after_s",
+    "speech_quiet_s",
+)
+_SECONDS_OR_NONE = (
+    "finalise_interrupted_after_s",
+    "finalise_complete_after_s",
+    "finalise_stalled_after_s",
+    "finalise_silent_after_s",
+    "liveness_reply_after_s",
+    "liveness_speech_after_s",
+)
+_SWITCHES = ("redrive", "speech_hint")
+_ORDERED = (  # the first must not exceed the second, where neither is None
+    ("redial_base_s", "redial_cap_s"),
+    ("connect_timeout_s", "reconnect_deadline_s"),
+    ("redrive_after_s", "finalise_silent_after_s"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResilienceOptions:
     """How a call is kept alive. Every field has a default; the defaults are the product.
+
+    Times are seconds above 0. The sources of the default numbers stand in `core.limits`. Where
+    None is allowed it switches that rule off.
 
     Attributes:
         on_event: Called with every event of `livekit.plugins.resilient.events`, on the event
@@ -22,6 +54,34 @@ class ResilienceOptions:
             audio that arrived, where the provider sends no times of its own. Above 0. The
             default of 15 is 150 words per minute at six characters a word, a slow speaker:
             erring low leaves out a heard word rather than recording an unheard one.
+        connect_timeout_s: For one dial, up to the provider's first answer. At most
+            `reconnect_deadline_s`.
+        reconnect_deadline_s: For one outage; once spent, the session fails for good.
+        redial_base_s: Before the second dial, with full jitter; doubles up to `redial_cap_s`.
+            The first redial is immediate.
+        redial_cap_s: Longest wait between two dials.
+        healthy_after_s: Of connection that restore the outage budget; a finished turn does too.
+        redrive: Ask the model for a reply that is owed after a reconnect, or after a reply that
+            stalled. Requests of the application that a drop caught are issued again regardless.
+        redrive_after_s: In which a resumed session that can know of the turn may go on by itself.
+            At most `finalise_silent_after_s`.
+        redrive_instructions: What a re-drive says: a function of `wording.RedriveContext`, or a
+            text for each cause ("reply_cut", "user_words_lost", "unanswered_turn",
+            "tool_result_unanswered") in which "{last_words}" stands for the last words heard.
+        finalise_interrupted_after_s: From an interruption to its terminal event, after which the
+            generation is closed locally.
+        finalise_complete_after_s: The same from when the caller has heard complete output.
+        finalise_stalled_after_s: The same from when the caller has heard all of a stream that
+            stalled.
+        finalise_silent_after_s: For a reply's first output, before it counts as never started.
+        liveness_timeout_s: Without a byte from the server before the connection is suspected;
+            "provider" takes the provider's own default (Gemini 25, OpenAI 8).
+        liveness_reply_after_s: Without a message since a reply was requested, likewise.
+        liveness_speech_after_s: Without a message since the caller, who audibly spoke, has been
+            quiet, likewise.
+        speech_hint: Listen for speech in the microphone frames by their energy. False also
+            switches `liveness_speech_after_s` off.
+        speech_quiet_s: Of quiet that end the caller's speech, by that hint.
 
     Raises:
         OptionError: A field has a value outside its range.
@@ -29,9 +89,88 @@ class ResilienceOptions:
 
     on_event: Callable[[ResilienceEvent], None] | None = None
     speech_rate_cps: float = 15.0
+    connect_timeout_s: float = limits.CONNECT_TIMEOUT_S
+    reconnect_deadline_s: float = limits.RECONNECT_DEADLINE_S
+    redial_base_s: float = limits.REDIAL_BASE_S
+    redial_cap_s: float = limits.REDIAL_CAP_S
+    healthy_after_s: float = limits.HEALTHY_AFTER_S
+    redrive: bool = True
+    redrive_after_s: float = limits.REDRIVE_AFTER_S
+    redrive_instructions: RedriveInstructions | None = None
+    finalise_interrupted_after_s: float | None = limits.INTERRUPTED_AFTER_S
+    finalise_complete_after_s: float | None = limits.COMPLETE_AFTER_S
+    finalise_stalled_after_s: float | None = limits.STALLED_AFTER_S
+    finalise_silent_after_s: float | None = limits.SILENT_AFTER_S
+    liveness_timeout_s: float | Literal["provider"] | None = "provider"
+    liveness_reply_after_s: float | None = limits.REPLY_SILENT_AFTER_S
+    liveness_speech_after_s: float | None = limits.UNHEARD_AFTER_S
+    speech_hint: bool = True
+    speech_quiet_s: float = limits.SPEECH_QUIET_S
 
     def __post_init__(self) -> None:
         if self.on_event is not None and not callable(self.on_event):
             raise OptionError("on_event", self.on_event, "a callable or None")
-        if not self.speech_rate_cps > 0:
+        if not _is_above_0(self.speech_rate_cps):
             raise OptionError("speech_rate_cps", self.speech_rate_cps, "a number above 0")
+        for name in _SECONDS:
+            if not _is_above_0(getattr(self, name)):
+                raise OptionError(name, getattr(self, name), "seconds above 0")
+        for name in _SECONDS_OR_NONE:
+            value = getattr(self, name)
+            if value is not None and not _is_above_0(value):
+                raise OptionError(name, value, "seconds above 0, or None to switch it off")
+        timeout = self.liveness_timeout_s
+        if timeout not in (None, "provider") and not _is_above_0(timeout):
+            raise OptionError("liveness_timeout_s", timeout, 'seconds above 0, "provider", or None')
+        for name in _SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(name, getattr(self, name), "True or False")
+        for low, high in _ORDERED:
+            least, most = getattr(self, low), getattr(self, high)
+            if most is not None and least > most:
+                raise OptionError(low, least, f"at most {high} ({most!r})")
+        _check_instructions(self.redrive_instructions)
+
+    def bounds(self, provider_liveness_s: float) -> Bounds:
+        """The bounds for a `core.Conversation`.
+
+        Args:
+            provider_liveness_s: What "provider" stands for in `liveness_timeout_s`: one of the
+                provider constants in `core.limits`.
+        """
+        timeout = self.liveness_timeout_s
+        return Bounds(
+            redrive=self.redrive,
+            redrive_after_s=self.redrive_after_s,
+            interrupted_after_s=self.finalise_interrupted_after_s,
+            complete_after_s=self.finalise_complete_after_s,
+            stalled_after_s=self.finalise_stalled_after_s,
+            silent_after_s=self.finalise_silent_after_s,
+            liveness_timeout_s=provider_liveness_s if timeout == "provider" else timeout,
+            reply_silent_after_s=self.liveness_reply_after_s,
+            unheard_after_s=self.liveness_speech_after_s if self.speech_hint else None,
+            speech_quiet_s=self.speech_quiet_s,
+        )
+
+
+def _is_above_0(value: object) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value > 0
+    )
+
+
+def _check_instructions(instructions: object) -> None:
+    """Raises OptionError without quoting the texts, which are the application's."""
+    allowed = f"a function or a mapping of {', '.join(sorted(WORDED_CAUSES))} to texts"
+    if instructions is None or callable(instructions):
+        return
+    if not isinstance(instructions, Mapping):
+        raise OptionError("redrive_instructions", type(instructions).__name__, allowed)
+    for cause, text in instructions.items():
+        if cause not in WORDED_CAUSES:
+            raise OptionError("redrive_instructions", cause, allowed)
+        if not isinstance(text, str) or not text.strip():
+            raise OptionError("redrive_instructions", f"{cause}: ...", "a text that is not empty")

@@ -31,8 +31,9 @@ caller's turn is in the context but unanswered; a tool result is; the applicatio
 is (issue that one again, with its own instructions)."""
 
 RedriveResult: TypeAlias = Literal["rescued", "talked_over", "superseded", "failed"]
-"""The caller heard the re-driven reply; the model had gone on by itself after all and was heard
-first; the caller or the application moved on before either; nothing was heard of it."""
+"""The caller heard the re-driven reply, or it went on to a tool; the model had gone on by itself
+after all and was heard first; the caller or the application moved on before either; nothing was
+heard of it."""
 
 FinaliseReason: TypeAlias = Literal["interrupted", "complete", "stalled", "silent"]
 """No terminal event came: after an interruption; after complete output was heard; after a stream

@@ -1,0 +1,82 @@
+"""What a re-drive says to the model, by cause; the text that `redrive_instructions` replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .core.decisions import RedriveCause
+
+__all__ = ["WORDED_CAUSES", "RedriveContext", "RedriveInstructions", "redrive_text", "tail"]
+
+
+@dataclass(frozen=True)
+class RedriveContext:
+    """What a wording may use.
+
+    Attributes:
+        cause: Why the reply is owed; never "reply_requested", which keeps its own instructions.
+        last_words: With "reply_cut": the end of what the caller heard (`tail()`); "" where the
+            audio had no transcript. Part of a transcript: do not log it (it is left out of
+            the repr).
+    """
+
+    cause: RedriveCause
+    last_words: str = field(default="", repr=False)
+
+
+RedriveInstructions: TypeAlias = Callable[[RedriveContext], str] | Mapping[RedriveCause, str]
+"""A function, or a text per cause; causes left out keep the default. "{last_words}" in a text
+stands for `RedriveContext.last_words`."""
+
+_TAIL_WORDS = 12
+
+_CUT_AFTER_WORDS = (
+    'A technical fault cut your reply off. The last words the caller heard were: "{last_words}". '
+    "Go on from exactly there and finish the thought. Do not repeat what was heard, do not greet, "
+    "do not mention the fault."
+)
+_CUT_UNTRANSCRIBED = (
+    "A technical fault cut your reply off in the middle. Finish what you were saying to the "
+    "caller. Do not start over, do not greet, do not mention the fault."
+)
+_DEFAULTS: Mapping[RedriveCause, str] = {
+    "reply_cut": _CUT_AFTER_WORDS,
+    "user_words_lost": (
+        "A technical fault swallowed what the caller just said. In one short sentence, ask them "
+        "to say it again. Do not greet and do not guess what it was."
+    ),
+    "unanswered_turn": (
+        "The caller's last words have had no answer yet. Answer them now. Do not greet and do not "
+        "apologise for the delay."
+    ),
+    "tool_result_unanswered": (
+        "The result of your last tool call is in, and the caller still waits for it. Tell them "
+        "what it means for their request now. Do not greet and do not call the tool again."
+    ),
+}
+
+WORDED_CAUSES: frozenset[RedriveCause] = frozenset(_DEFAULTS)
+"""The causes that `redrive_instructions` may name."""
+
+
+def redrive_text(context: RedriveContext, instructions: RedriveInstructions | None = None) -> str:
+    """The instructions for a re-drive: the application's own, or the default for its cause.
+
+    Raises:
+        KeyError: The cause is "reply_requested", which is worded by the request itself.
+    """
+    if callable(instructions):
+        return instructions(context)
+    text = (instructions or {}).get(context.cause)
+    if text is None:
+        text = _DEFAULTS[context.cause]
+        if context.cause == "reply_cut" and not context.last_words:
+            text = _CUT_UNTRANSCRIBED
+    return text.replace("{last_words}", context.last_words)
+
+
+def tail(words: str) -> str:
+    """The last words of a reply, enough of them for the model to find the place; "" for none."""
+    return " ".join(words.split()[-_TAIL_WORDS:])
