@@ -9,7 +9,7 @@ import ssl
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -102,6 +102,10 @@ class SimulatedServer(ABC):
 
     def check_request(self, path: str) -> tuple[int, str] | None:
         """Status and body to refuse a request path with, or None to accept it."""
+        return None
+
+    def check_headers(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        """Status and body to refuse a request's headers with, or None to accept them."""
         return None
 
     # Life ----------------------------------------------------------------------------------
@@ -257,7 +261,9 @@ class SimulatedServer(ABC):
         due = self.faults.fire(
             OnConnection, number, only=lambda action: type(action) in HANDSHAKE_ACTIONS
         )
-        refused = self.check_request(request.path) if not due else None
+        refused = None
+        if not due:
+            refused = self.check_request(request.path) or self.check_headers(request.headers)
         for _, action in due:
             self.recording.add_fault(FiredFault(number, at, action))
             if isinstance(action, HangHandshake):

@@ -1,0 +1,10 @@
+"""The simulated OpenAI Realtime server."""
+
+from __future__ import annotations
+
+from .conversation import Item
+from .script import Incomplete, Messages
+from .server import OpenAIRealtimeServer
+from .session import Session
+
+__all__ = ["Incomplete", "Item", "Messages", "OpenAIRealtimeServer", "Session"]

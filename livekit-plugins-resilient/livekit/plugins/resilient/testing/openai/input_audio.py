@@ -1,0 +1,152 @@
+"""The input audio buffer: what the server hears, on audio time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from livekit.plugins.resilient.testing import audio
+
+from . import requests
+from .conversation import RATE, Item
+
+if TYPE_CHECKING:
+    from .connection import OpenAIConnection
+
+_BYTES_PER_MS = RATE * audio.BYTES_PER_SAMPLE // 1000
+
+
+class InputAudio:
+    """Buffers the microphone, hears utterances and turns them into items.
+
+    With turn detection on, an utterance is committed when it ends; the buffer keeps no more silence
+    than the next utterance's prefix. With turn detection off, nothing happens until a commit.
+    """
+
+    def __init__(self, connection: OpenAIConnection) -> None:
+        self._connection = connection
+        self._ears = connection.session.speech_detector()
+        self._detection = connection.session.turn_detection
+        self._buffer = bytearray()
+        self._ends_at_s = 0.0  # audio time of the buffer's end
+        self._item_id: str | None = None
+
+    @property
+    def buffered_ms(self) -> float:
+        """Milliseconds of audio that a commit would take."""
+        return len(self._buffer) / _BYTES_PER_MS
+
+    def configure(self) -> None:
+        """Follow a changed turn detection; an utterance that is going on is forgotten then."""
+        detection = self._connection.session.turn_detection
+        if detection != self._detection:
+            self._detection = detection
+            self._ears = self._connection.session.speech_detector()
+            self._item_id = None
+
+    async def append(self, pcm: bytes) -> None:
+        """Take microphone audio, piece by piece, so that edges fall where they are heard."""
+        session = self._connection.session
+        session.appended_s += audio.duration_of(pcm, RATE)
+        step = 10 * _BYTES_PER_MS
+        for start in range(0, len(pcm), step):
+            piece = pcm[start : start + step]
+            self._buffer += piece
+            self._ends_at_s += audio.duration_of(piece, RATE)
+            if self._ears is None:
+                continue
+            for edge in self._ears.feed(piece):
+                if isinstance(edge, audio.SpeechStarted):
+                    await self._started(edge.at_s)
+                else:
+                    await self._stopped()
+            if self._item_id is None:
+                self._forget_silence(session.prefix_s + self._ears.start_s)
+
+    def commit(self, item_id: str | None = None) -> None:
+        """Make a user item of the buffer, and transcribe it."""
+        connection = self._connection
+        item = Item(
+            item_id or self._item_id or connection.new_id("item"),
+            "message",
+            "server",
+            "user",
+            text=connection.server.script.next_user_text(),
+            pcm=bytes(self._buffer),
+        )
+        self._buffer.clear()
+        self._item_id = None
+        previous = connection.session.conversation.last_id()
+        connection.send(
+            "input_audio_buffer.committed", previous_item_id=previous, item_id=item.item_id
+        )
+        connection.item_done(item, connection.add_item(item))
+        if connection.session.transcribes:
+            connection.after(
+                connection.server.transcription_delay_s, lambda: self._transcribe(item)
+            )
+
+    def clear(self) -> None:
+        """Drop the buffer and an utterance that is going on."""
+        self._buffer.clear()
+        self._item_id = None
+        if self._ears is not None:
+            self._ears.reset()
+
+    async def _started(self, at_s: float) -> None:
+        connection, detection = self._connection, self._detection or {}
+        self._item_id = connection.new_id("item")
+        connection.send(
+            "input_audio_buffer.speech_started",
+            audio_start_ms=round(max(0.0, at_s - connection.session.prefix_s) * 1000),
+            item_id=self._item_id,
+        )
+        await connection.user_started()
+        active = connection.active_response
+        if active is not None and detection.get("interrupt_response") is not False:
+            active.cancel("turn_detected")
+
+    async def _stopped(self) -> None:
+        connection, detection = self._connection, self._detection or {}
+        item_id = self._item_id
+        connection.send(
+            "input_audio_buffer.speech_stopped",
+            audio_end_ms=round(self._ends_at_s * 1000),
+            item_id=item_id,
+        )
+        await connection.user_stopped()
+        self.commit(item_id)
+        if detection.get("create_response") is False:
+            return
+        if (active := connection.active_response) is not None:
+            connection.refuse(requests.active_response(active.response_id), None)
+            return
+        heard = connection.session.items[-1].text
+        connection.respond("speech", user_text=heard)
+
+    def _forget_silence(self, keep_s: float) -> None:
+        excess = len(self._buffer) - round(keep_s * 1000) * _BYTES_PER_MS
+        if excess > 0:
+            del self._buffer[:excess]
+
+    def _transcribe(self, item: Item) -> None:
+        connection = self._connection
+        event = "conversation.item.input_audio_transcription"
+        place: dict[str, Any] = {"item_id": item.item_id, "content_index": 0}
+        for index, word in enumerate(item.text.split()):
+            delta = word if index == 0 else f" {word}"
+            connection.send(f"{event}.delta", **place, delta=delta)
+        item.transcript_sent = True
+        tokens = {"text_tokens": 0, "audio_tokens": item.audio_ms // 100}
+        out = max(1, len(item.text) // 4)
+        connection.send(
+            f"{event}.completed",
+            **place,
+            transcript=item.text,
+            usage={
+                "type": "tokens",
+                "total_tokens": tokens["audio_tokens"] + out,
+                "input_tokens": tokens["audio_tokens"],
+                "output_tokens": out,
+                "input_token_details": tokens,
+            },
+        )

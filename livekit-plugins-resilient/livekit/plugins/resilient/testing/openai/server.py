@@ -1,0 +1,210 @@
+"""A simulated OpenAI Realtime endpoint, for OpenAI, Azure and LiveKit Inference clients."""
+
+from __future__ import annotations
+
+import hmac
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from livekit import api
+
+from livekit.plugins.resilient.testing.clock import Clock
+from livekit.plugins.resilient.testing.fault_plan import Vocabulary
+from livekit.plugins.resilient.testing.faults import OPENAI_ACTIONS, FailResponse, Fault
+from livekit.plugins.resilient.testing.script import ToolCall, TurnSource
+from livekit.plugins.resilient.testing.server import Pace, SimulatedServer
+from livekit.plugins.resilient.testing.wire import Wire
+
+from .connection import OpenAIConnection
+from .events import CLIENT_EVENTS, SERVER_EVENTS
+from .session import Session
+
+SESSION_CAP_S = 3600.0
+"""OpenAI's session limit: 60 minutes (pollen-robotics/reachy_mini#134). Azure's is 30 minutes."""
+
+EventNames = Literal["auto", "current", "legacy"]
+
+_PATHS = ("/v1/realtime", "/openai/v1/realtime", "/openai/realtime")
+
+
+class OpenAIRealtimeServer(SimulatedServer):
+    """OpenAI Realtime on a loopback port. Use it with `async with`.
+
+        async with OpenAIRealtimeServer(["Hello!"]) as server:
+            model = openai.realtime.RealtimeModel(**server.model_kwargs())
+
+    Args:
+        replies, default_reply, faults, clock, pace, transcript_lead_s, strict, host, port: see
+            `SimulatedServer`.
+        api_key: the key that clients must present; others are refused with 401.
+        api_secret: with `api_key` it signs the tokens of LiveKit Inference; 32 bytes or more.
+        session_cap_s: how long a session lasts on the server's clock; None: for ever.
+        error_before_expiry: whether the cap sends a session_expired error before its close.
+        event_names: "legacy" and "current" force the names; "auto" gives the legacy ones to
+            clients that dial with an api-version, as Azure does.
+        timed_transcript: put the word's place in the audio, `start_time` in seconds, into
+            transcript deltas, as LiveKit Inference does.
+        transcription_delay_s: time between an utterance's end and its transcript.
+        names_refused_event: whether errors carry the `event_id` of the event they refuse.
+    """
+
+    vocabulary: ClassVar[Vocabulary] = Vocabulary(
+        "OpenAI Realtime", SERVER_EVENTS, CLIENT_EVENTS, OPENAI_ACTIONS
+    )
+
+    def __init__(
+        self,
+        replies: Iterable[TurnSource] = (),
+        *,
+        default_reply: TurnSource = "Hello, this is the simulated model speaking.",
+        faults: Iterable[Fault] = (),
+        clock: Clock | None = None,
+        pace: Pace = None,
+        transcript_lead_s: float = 0.0,
+        strict: bool = False,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        api_key: str = "simulated-key",
+        api_secret: str = "simulated-secret-that-is-long-enough",
+        session_cap_s: float | None = SESSION_CAP_S,
+        error_before_expiry: bool = True,
+        event_names: EventNames = "auto",
+        timed_transcript: bool = False,
+        transcription_delay_s: float = 0.05,
+        names_refused_event: bool = True,
+    ) -> None:
+        super().__init__(
+            replies,
+            default_reply=default_reply,
+            faults=faults,
+            clock=clock,
+            pace=pace,
+            transcript_lead_s=transcript_lead_s,
+            strict=strict,
+            host=host,
+            port=port,
+        )
+        if event_names not in ("auto", "current", "legacy"):
+            raise ValueError(
+                f'event_names must be "auto", "current" or "legacy", not {event_names!r}'
+            )
+        if session_cap_s is not None and session_cap_s <= 0:
+            raise ValueError(f"session_cap_s must be positive or None, not {session_cap_s!r}")
+        if transcription_delay_s < 0:
+            raise ValueError(
+                f"transcription_delay_s must not be negative: {transcription_delay_s!r}"
+            )
+        self.session_cap_s = session_cap_s
+        self.error_before_expiry = error_before_expiry
+        self.event_names = event_names
+        self.timed_transcript = timed_transcript
+        self.transcription_delay_s = transcription_delay_s
+        self.names_refused_event = names_refused_event
+        self.last_call: ToolCall | None = None
+        self.sessions: dict[int, Session] = {}
+        """What each connection's model knows, by connection number; kept after its end."""
+        self._api_key = api_key
+        self._api_secret = api_secret
+        self._ids: Counter[str] = Counter()
+        self._failures: FailResponse | None = None
+        self._failures_left = 0
+
+    # Clients -------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Root of the server."""
+        return f"http://{self.host}:{self.port}"
+
+    def model_kwargs(self) -> dict[str, Any]:
+        """Keywords for `openai.realtime.RealtimeModel`."""
+        return {"api_key": self._api_key, "base_url": f"{self.url}/v1"}
+
+    def azure_kwargs(self, *, legacy: bool = False) -> dict[str, Any]:
+        """Keywords for `openai.realtime.RealtimeModel.with_azure`.
+
+        `legacy` adds an api_version: the old path and event names.
+        """
+        kwargs = {
+            "azure_deployment": "gpt-realtime",
+            "azure_endpoint": self.url,
+            "api_key": self._api_key,
+        }
+        return {**kwargs, "api_version": "2024-10-01-preview"} if legacy else kwargs
+
+    def inference_kwargs(self, model: str = "openai/gpt-realtime") -> dict[str, Any]:
+        """Keywords for `inference.RealtimeModel`."""
+        return {
+            "model": model,
+            "base_url": f"{self.url}/v1",
+            "api_key": self._api_key,
+            "api_secret": self._api_secret,
+        }
+
+    def session(self, connection: int | None = None) -> Session:
+        """The session of a connection; by default the newest.
+
+        Raises:
+            LookupError: there is no such connection.
+        """
+        if not self.sessions or (connection is not None and connection not in self.sessions):
+            raise LookupError(f"no connection {connection}; so far: {sorted(self.sessions)}")
+        return self.sessions[max(self.sessions) if connection is None else connection]
+
+    # For connections -----------------------------------------------------------------------
+
+    def new_id(self, prefix: str) -> str:
+        """A fresh id, unique in this server."""
+        self._ids[prefix] += 1
+        return f"{prefix}_{self._ids[prefix]:012d}"
+
+    def fail_responses(self, action: FailResponse) -> None:
+        """Let the next responses of any connection fail."""
+        self._failures = action
+        self._failures_left = action.count or -1
+
+    def take_failure(self) -> Literal["server_error", "rate_limit", "quota"] | None:
+        """How the response that now begins must fail, if it must."""
+        if self._failures is None or self._failures_left == 0:
+            return None
+        self._failures_left -= self._failures_left > 0
+        return self._failures.kind
+
+    # Overrides -----------------------------------------------------------------------------
+
+    def make_connection(self, wire: Wire) -> OpenAIConnection:
+        assert wire.request is not None
+        query = parse_qs(urlsplit(wire.request.path).query)
+        legacy = self.event_names == "legacy"
+        if self.event_names == "auto":
+            legacy = "api-version" in query
+        model = (query.get("model") or query.get("deployment") or [""])[0]
+        connection = OpenAIConnection(self, wire, model, legacy=legacy)
+        self.sessions[connection.number] = connection.session
+        return connection
+
+    def check_request(self, path: str) -> tuple[int, str] | None:
+        parts = urlsplit(path)
+        query = parse_qs(parts.query)
+        if parts.path.rstrip("/") not in _PATHS:
+            return 404, f"no such path; known: {', '.join(_PATHS)}\n"
+        if not query.get("model") and not query.get("deployment"):
+            return 400, "You must provide a model parameter.\n"
+        return None
+
+    def check_headers(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        key = headers.get("api-key") or headers.get("authorization", "").removeprefix("Bearer ")
+        if hmac.compare_digest(key.encode(), self._api_key.encode()) or self._is_signed(key):
+            return None
+        return 401, "Incorrect API key provided.\n"
+
+    def _is_signed(self, token: str) -> bool:
+        if token.count(".") != 2:
+            return False
+        try:
+            api.TokenVerifier(self._api_key, self._api_secret).verify(token)
+        except Exception:  # whatever is wrong with it: it is no valid token
+            return False
+        return True
