@@ -232,8 +232,7 @@ class FaultEngine:
     ) -> list[tuple[Fault, Action]]:
         """Count a match of `kind` on `connection` and return the actions that now fall due.
 
-        `only` chooses the faults of one stage; a fault none of whose actions qualify is not
-        counted, so that the stages of a connection count separately.
+        `only` chooses the actions of one stage of a connection; a fault with none is not counted.
         """
         found: list[tuple[Fault, Action]] = []
         for armed in self._armed.get(kind, ()):

@@ -522,6 +522,12 @@ class Fault:
                     f"{type(action).__name__} needs the trigger {need.__name__}, "
                     f"not {type(self.trigger).__name__}"
                 )
+        stages = {type(action) in HANDSHAKE_ACTIONS for action in self.actions}
+        if len(stages) > 1:
+            raise FaultPlanError(
+                "Refuse and HangHandshake come before all other actions: "
+                "give them a fault of their own"
+            )
 
     @property
     def actions(self) -> tuple[Action, ...]:
