@@ -14,8 +14,15 @@ if TYPE_CHECKING:
     from .call import (
         HeadlessCall,
     )
+    from .call_agent import (
+        CallAgent,
+    )
     from .clock import (
         Clock,
+    )
+    from .devices import (
+        PacedSpeaker,
+        ScriptedMicrophone,
     )
     from .fault_plan import (
         load_plan,
@@ -73,6 +80,15 @@ if TYPE_CHECKING:
         FamilyRules,
         GeminiLiveServer,
     )
+    from .heard import (
+        HeardSegment,
+        Span,
+    )
+    from .openai import (
+        Incomplete,
+        Messages,
+        OpenAIRealtimeServer,
+    )
     from .recording import (
         CloseInfo,
         Dial,
@@ -88,6 +104,10 @@ if TYPE_CHECKING:
         TurnRequest,
         Word,
     )
+    from .virtual_time import (
+        VirtualTimeHang,
+        VirtualTimeLoop,
+    )
 
 __all__ = [
     "FAMILIES",
@@ -97,6 +117,7 @@ __all__ = [
     "AtTime",
     "Before",
     "Blackhole",
+    "CallAgent",
     "CallWithoutId",
     "CancelCall",
     "Clock",
@@ -117,15 +138,20 @@ __all__ = [
     "GoAway",
     "HangHandshake",
     "HeadlessCall",
+    "HeardSegment",
     "IgnoreToolResponse",
+    "Incomplete",
     "LateHandle",
     "LateReply",
     "Malformed",
+    "Messages",
     "NoCloseAnswer",
     "NoHandle",
     "NoReply",
     "NoSetupAnswer",
     "OnConnection",
+    "OpenAIRealtimeServer",
+    "PacedSpeaker",
     "PhantomInterruption",
     "PoisonHandle",
     "Received",
@@ -136,11 +162,13 @@ __all__ = [
     "RepeatCall",
     "Reply",
     "Script",
+    "ScriptedMicrophone",
     "Send",
     "SessionExpired",
     "ShiftTranscript",
     "Silence",
     "SlowPong",
+    "Span",
     "StaleHandle",
     "Swallow",
     "ToolCall",
@@ -150,6 +178,8 @@ __all__ = [
     "UnknownMessage",
     "UserStarts",
     "UserStops",
+    "VirtualTimeHang",
+    "VirtualTimeLoop",
     "Word",
     "load_plan",
     "parse_plan",
@@ -157,7 +187,12 @@ __all__ = [
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "call": ("HeadlessCall",),
+    "call_agent": ("CallAgent",),
     "clock": ("Clock",),
+    "devices": (
+        "PacedSpeaker",
+        "ScriptedMicrophone",
+    ),
     "fault_plan": (
         "load_plan",
         "parse_plan",
@@ -214,6 +249,15 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "FamilyRules",
         "GeminiLiveServer",
     ),
+    "heard": (
+        "HeardSegment",
+        "Span",
+    ),
+    "openai": (
+        "Incomplete",
+        "Messages",
+        "OpenAIRealtimeServer",
+    ),
     "recording": (
         "CloseInfo",
         "Dial",
@@ -228,6 +272,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "ToolCalls",
         "TurnRequest",
         "Word",
+    ),
+    "virtual_time": (
+        "VirtualTimeHang",
+        "VirtualTimeLoop",
     ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

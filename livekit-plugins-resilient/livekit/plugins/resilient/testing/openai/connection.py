@@ -226,7 +226,7 @@ class OpenAIConnection(SimConnection):
             user_text or (request or {}).get("instructions") or "",
             self.number,
             self.session.conversation.open_results(),
-            self.session.knows(),
+            tuple(self.session.texts()),
         )
         turn = self.server.script.next_turn(asked)
         if isinstance(turn, NoReply):

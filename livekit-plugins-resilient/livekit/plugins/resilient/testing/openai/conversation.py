@@ -141,10 +141,6 @@ class Conversation:
         """Delete `item`."""
         self.items.remove(item)
 
-    def known_texts(self) -> tuple[str, ...]:
-        """What the model knows, oldest first; items without text are left out."""
-        return tuple(item.known_text for item in self.items if item.known_text)
-
     def open_results(self) -> dict[str, str]:
         """Results at the end of the conversation that no message has followed, by call id."""
         results: dict[str, str] = {}

@@ -24,6 +24,9 @@ from .session import Session
 SESSION_CAP_S = 3600.0
 """OpenAI's session limit: 60 minutes (pollen-robotics/reachy_mini#134). Azure's is 30 minutes."""
 
+LEGACY_API_VERSION = "2024-10-01-preview"
+"""An Azure api-version of the time before the current event names."""
+
 EventNames = Literal["auto", "current", "legacy"]
 
 _PATHS = ("/v1/realtime", "/openai/v1/realtime", "/openai/realtime")
@@ -103,8 +106,8 @@ class OpenAIRealtimeServer(SimulatedServer):
         self.transcription_delay_s = transcription_delay_s
         self.names_refused_event = names_refused_event
         self.last_call: ToolCall | None = None
-        self.sessions: dict[int, Session] = {}
-        """What each connection's model knows, by connection number; kept after its end."""
+        self.sessions: list[Session] = []
+        """Every session in the order of the connections; kept after its end."""
         self._api_key = api_key
         self._api_secret = api_secret
         self._ids: Counter[str] = Counter()
@@ -114,44 +117,63 @@ class OpenAIRealtimeServer(SimulatedServer):
     # Clients -------------------------------------------------------------------------------
 
     @property
-    def url(self) -> str:
-        """Root of the server."""
-        return f"http://{self.host}:{self.port}"
+    def base_url(self) -> str:
+        """What to give a client as `base_url`."""
+        return f"{self._root}/v1"
 
-    def model_kwargs(self) -> dict[str, Any]:
-        """Keywords for `openai.realtime.RealtimeModel`."""
-        return {"api_key": self._api_key, "base_url": f"{self.url}/v1"}
+    def model_kwargs(self, **overrides: Any) -> dict[str, Any]:
+        """Keywords for an `openai.realtime.RealtimeModel`; `overrides` are added or win."""
+        return {"api_key": self._api_key, "base_url": self.base_url, **overrides}
 
-    def azure_kwargs(self, *, legacy: bool = False) -> dict[str, Any]:
+    def azure_kwargs(self, *, legacy: bool = False, **overrides: Any) -> dict[str, Any]:
         """Keywords for `openai.realtime.RealtimeModel.with_azure`.
 
         `legacy` adds an api_version: the old path and event names.
         """
         kwargs = {
             "azure_deployment": "gpt-realtime",
-            "azure_endpoint": self.url,
+            "azure_endpoint": self._root,
             "api_key": self._api_key,
         }
-        return {**kwargs, "api_version": "2024-10-01-preview"} if legacy else kwargs
+        if legacy:
+            kwargs["api_version"] = LEGACY_API_VERSION
+        return kwargs | overrides
 
-    def inference_kwargs(self, model: str = "openai/gpt-realtime") -> dict[str, Any]:
-        """Keywords for `inference.RealtimeModel`."""
+    def inference_kwargs(self, **overrides: Any) -> dict[str, Any]:
+        """Keywords for an `inference.RealtimeModel`; `overrides` are added or win."""
         return {
-            "model": model,
-            "base_url": f"{self.url}/v1",
+            "model": "openai/gpt-realtime",
+            "base_url": self.base_url,
             "api_key": self._api_key,
             "api_secret": self._api_secret,
+            **overrides,
         }
 
-    def session(self, connection: int | None = None) -> Session:
-        """The session of a connection; by default the newest.
+    @property
+    def session(self) -> Session:
+        """The newest session.
 
         Raises:
-            LookupError: there is no such connection.
+            LookupError: no client has connected yet.
         """
-        if not self.sessions or (connection is not None and connection not in self.sessions):
-            raise LookupError(f"no connection {connection}; so far: {sorted(self.sessions)}")
-        return self.sessions[max(self.sessions) if connection is None else connection]
+        if not self.sessions:
+            raise LookupError("no session yet: wait_for('session.created') first")
+        return self.sessions[-1]
+
+    def session_of(self, connection: int) -> Session:
+        """The session of a connection, by its number.
+
+        Raises:
+            LookupError: no such connection was accepted.
+        """
+        for session in self.sessions:
+            if session.number == connection:
+                return session
+        raise LookupError(f"connection {connection} was never accepted")
+
+    @property
+    def _root(self) -> str:
+        return f"http://{self.host}:{self.port}"
 
     # For connections -----------------------------------------------------------------------
 
@@ -182,7 +204,7 @@ class OpenAIRealtimeServer(SimulatedServer):
             legacy = "api-version" in query
         model = (query.get("model") or query.get("deployment") or [""])[0]
         connection = OpenAIConnection(self, wire, model, legacy=legacy)
-        self.sessions[connection.number] = connection.session
+        self.sessions.append(connection.session)
         return connection
 
     def check_request(self, path: str) -> tuple[int, str] | None:

@@ -57,9 +57,22 @@ class Session:
         """The conversation's items in order."""
         return self.conversation.items
 
-    def knows(self) -> tuple[str, ...]:
-        """The texts that the model knows, oldest first; see `Item.known_text`."""
-        return self.conversation.known_texts()
+    def knows(self, text: str) -> int:
+        """In how many items the model finds `text`: 0, or 2 where it was told twice."""
+        return sum(text in item.known_text for item in self.items)
+
+    def texts(self, role: str | None = None) -> list[str]:
+        """What the model knows, oldest first: messages of `role`, or everything with text."""
+        chosen = [item for item in self.items if role in (None, item.role)]
+        return [item.known_text for item in chosen if item.known_text]
+
+    def responses_to(self, call_id: str) -> list[Item]:
+        """The results of one tool call that the model knows."""
+        return [
+            item
+            for item in self.items
+            if item.kind == "function_call_output" and item.call_id == call_id
+        ]
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Merge a `session.update`: given keys replace, `audio` is merged part by part."""
