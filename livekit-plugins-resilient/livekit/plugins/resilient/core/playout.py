@@ -1,0 +1,91 @@
+"""Which words of a reply have audio. Pure: transcript and audio positions in, text out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["ReplyProgress", "TranscriptDelta", "words_with_audio"]
+
+# One word, or one character of a script that is written without spaces.
+_CJK = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_WORD = re.compile(rf"\s*(?:[{_CJK}]|[^\s{_CJK}]+)")
+
+# A Chinese, Japanese or Korean character takes as long to say as about three Latin ones.
+_CJK_WEIGHT = 3
+
+
+@dataclass(frozen=True)
+class TranscriptDelta:
+    """A piece of a reply's transcript.
+
+    Attributes:
+        text: The piece, with its own leading or trailing spaces.
+        starts_s: Where its audio starts within the reply, in seconds, if the provider says so.
+    """
+
+    text: str
+    starts_s: float | None = None
+
+
+class ReplyProgress:
+    """What arrived of one reply so far. Feed it every delta; ask `spoken` at a drop."""
+
+    def __init__(self) -> None:
+        self._deltas: list[TranscriptDelta] = []
+        self.audio_s = 0.0
+
+    def transcribed(self, delta: TranscriptDelta) -> None:
+        """Note a piece of transcript."""
+        self._deltas.append(delta)
+
+    def received(self, duration_s: float) -> None:
+        """Note `duration_s` seconds of audio."""
+        self.audio_s += duration_s
+
+    def spoken(self, rate_cps: float) -> str:
+        """The transcript up to the last word whose audio arrived."""
+        return words_with_audio(self._deltas, self.audio_s, rate_cps)
+
+
+def words_with_audio(deltas: Iterable[TranscriptDelta], audio_s: float, rate_cps: float) -> str:
+    """The words of `deltas` whose audio lies within the first `audio_s` seconds of a reply.
+
+    A word counts once its audio has begun. Where a delta has a start of its own, its words are
+    placed from there; otherwise they follow the words before them at `rate_cps`, because
+    providers send the transcript ahead of the audio and arrival alone says nothing.
+
+    Args:
+        deltas: The transcript, in order.
+        audio_s: Seconds of audio that arrived; at most 0 gives an empty text.
+        rate_cps: Characters spoken per second, above 0.
+    """
+    text = "".join(delta.text for delta in deltas)
+    given = _given_starts(deltas)
+    kept = 0
+    at_s = 0.0
+    for word in _WORD.finditer(text):
+        starts_s = [given[i] for i in range(word.start(), word.end()) if i in given]
+        if starts_s:
+            at_s = starts_s[0]
+        if at_s >= audio_s:
+            break
+        kept = word.end()
+        at_s += _weight(word.group()) / rate_cps
+    return text[:kept]
+
+
+def _given_starts(deltas: Iterable[TranscriptDelta]) -> dict[int, float]:
+    """Start times by the offset of the character they belong to."""
+    starts: dict[int, float] = {}
+    offset = 0
+    for delta in deltas:
+        if delta.starts_s is not None and delta.text:
+            starts[offset] = delta.starts_s
+        offset += len(delta.text)
+    return starts
+
+
+def _weight(word: str) -> int:
+    return sum(_CJK_WEIGHT if re.match(f"[{_CJK}]", char) else 1 for char in word)

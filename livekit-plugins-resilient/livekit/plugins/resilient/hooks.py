@@ -1,0 +1,47 @@
+"""What patched upstream lines call. Nothing here decides; each hook asks the session's driver.
+
+Imported by the vendored modules, so it must not import them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from .errors import OptionError
+from .options import ResilienceOptions
+
+__all__ = ["ResilienceOptions", "adopt_options", "flush_before_replay", "options_of", "redials"]
+
+
+class _Model(Protocol):
+    _resilience: ResilienceOptions
+
+
+class _GoogleDriver(Protocol):
+    def _redials(self) -> bool: ...
+
+
+class _OpenAIDriver(Protocol):
+    def _flush_before_replay(self) -> None: ...
+
+
+def adopt_options(model: _Model, resilience: ResilienceOptions | None) -> None:
+    """Keep the caller's options on the model; called first thing in its constructor."""
+    if resilience is not None and not isinstance(resilience, ResilienceOptions):
+        raise OptionError("resilience", resilience, "a ResilienceOptions or None")
+    model._resilience = resilience or ResilienceOptions()
+
+
+def options_of(model: object) -> ResilienceOptions:
+    """The options that `adopt_options` kept on a model."""
+    return cast("_Model", model)._resilience
+
+
+def redials(session: _GoogleDriver) -> bool:
+    """Whether a dial that failed is to be tried again rather than ending the session."""
+    return session._redials()
+
+
+def flush_before_replay(session: _OpenAIDriver) -> None:
+    """Called before the conversation is replayed into a new connection."""
+    session._flush_before_replay()

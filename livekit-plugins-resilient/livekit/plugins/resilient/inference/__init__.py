@@ -1,0 +1,5 @@
+"""LiveKit Inference with resilience: `inference.RealtimeModel`."""
+
+from .realtime import RealtimeModel, RealtimeSession
+
+__all__ = ["RealtimeModel", "RealtimeSession"]

@@ -1,0 +1,37 @@
+"""LiveKit Inference: the public model, driven by the OpenAI driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._vendor.inference import realtime as _impl
+from ..openai.realtime import RealtimeSession as _OpenAISession
+
+if TYPE_CHECKING:
+    from ..options import ResilienceOptions
+
+__all__ = ["RealtimeModel", "RealtimeSession"]
+
+
+class RealtimeModel(_impl.RealtimeModel):
+    """LiveKit Inference realtime, as `livekit.agents.inference.RealtimeModel`, kept alive.
+
+    Takes every argument of upstream's model with the same meaning, and `resilience`, a
+    `ResilienceOptions`.
+
+    Raises:
+        OptionError: `resilience` is not a `ResilienceOptions`.
+        ValueError: Upstream refuses an argument, for example a model without its provider.
+    """
+
+    _resilience: ResilienceOptions
+
+    def session(self, *, turn_detection_disabled: bool = False) -> RealtimeSession:
+        """Open a session; must be called inside a running event loop."""
+        session = RealtimeSession(self, turn_detection_disabled=turn_detection_disabled)
+        self._sessions.add(session)
+        return session
+
+
+class RealtimeSession(_OpenAISession, _impl.RealtimeSession):
+    """One conversation through LiveKit Inference over as many connections as it takes."""
