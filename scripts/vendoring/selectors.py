@@ -14,7 +14,9 @@ _NODE_TYPES = (ast.stmt, ast.expr, ast.ExceptHandler)
 KINDS = frozenset(
     name
     for name, value in vars(ast).items()
-    if isinstance(value, type) and issubclass(value, _NODE_TYPES) and value not in _NODE_TYPES
+    if isinstance(value, type)
+    and issubclass(value, _NODE_TYPES)
+    and value not in (ast.stmt, ast.expr)
 )
 ANY_VALUE = "*"
 
