@@ -161,7 +161,7 @@ class Conversation:
                 | f.Interrupted()
             ):
                 if isinstance(fact, f.ToolCallOpened):
-                    replies.call_opened(fact.call_id)
+                    replies.call_opened(at, fact.call_id)
                 if self._open is not None and fact.generation_id == self._open.id:
                     self._advance(self._open, fact)
             case f.GenerationEnded():

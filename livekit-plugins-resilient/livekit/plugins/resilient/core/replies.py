@@ -28,7 +28,7 @@ class Replies:
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._requests: dict[str, float] = {}  # pending, oldest first: when each was last sent
-        self._calls: set[str] = set()
+        self._calls: dict[str, float] = {}  # open, and since when
         self._edge: Edge | None = None
         self._question: Question | None = None
         self._redrives = 0
@@ -66,23 +66,21 @@ class Replies:
         self._requests.pop(request_id, None)
         return self._settle_question("failed", request_id)
 
-    def call_opened(self, call_id: str) -> None:
-        self._calls.add(call_id)
+    def call_opened(self, at: float, call_id: str) -> None:
+        self._calls[call_id] = at
 
     def result_delivered(self, at: float, call_id: str, expects_reply: bool) -> None:
-        if call_id not in self._calls:
+        opened_at = self._calls.pop(call_id, None)
+        if opened_at is None:
             return
-        self._calls.remove(call_id)
         if expects_reply:
             self.owed = Owed("tool_result_unanswered", at)
-        elif self.owed is not None and self.owed.answer is None and not self._calls:
-            self.owed = None
+        elif self.owed is not None and self.owed.since <= opened_at and not self._calls:
+            self.owed = None  # the tool was all the answer there is
 
     def call_cancelled(self, at: float, call_id: str) -> None:
-        if call_id in self._calls:
-            self._calls.remove(call_id)
-            if self.owed is not None:
-                self.owed.since = at
+        if self._calls.pop(call_id, None) is not None and self.owed is not None:
+            self.owed.since = at
 
     # --- what becomes of the answer -------------------------------------------------------------
 
@@ -118,9 +116,11 @@ class Replies:
         return ()
 
     def unheard(self, at: float, generation: Generation) -> Outcomes:
-        """A generation that was through is flushed before the caller heard any of it."""
+        """A generation that was through is flushed before the caller heard any of it: at a drop,
+        or because the caller cut in, whose next turn then gets the time to supersede it."""
         if self.owed is not None and self.owed.answer == generation.id:
-            self._fail(at, by_provider=False)
+            self.owed.answer = None
+            self.owed.since = at
         return self._settle_question("failed", generation)
 
     def closed(self, at: float, generation: Generation, how: How) -> Outcomes:

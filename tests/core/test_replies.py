@@ -1,0 +1,679 @@
+"""What makes a reply owed, what settles it, and when it is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+from livekit.plugins.resilient.core import Bounds, Conversation, Fact
+from livekit.plugins.resilient.core import facts as f
+from livekit.plugins.resilient.core.decisions import (
+    CloseStreams,
+    Decision,
+    FinaliseGeneration,
+    RecordFirstAudio,
+    RecordOutcome,
+    Redrive,
+    RedriveCause,
+)
+
+QUIET = Bounds(liveness_timeout_s=None, reply_silent_after_s=None, unheard_after_s=None)
+UP = f.Connected(0.0)
+DROP = f.Disconnected(20.0)
+
+
+def changed(bounds: Bounds = QUIET, **fields: Any) -> Bounds:
+    return dataclasses.replace(bounds, **fields)
+
+
+class Call:
+    """A conversation and everything it has decided, with the time of each decision."""
+
+    def __init__(self, *facts: Fact, bounds: Bounds = QUIET) -> None:
+        self.conversation = Conversation(bounds)
+        self.log: list[tuple[float, Decision]] = []
+        self.feed(*facts)
+
+    def feed(self, *facts: Fact) -> list[Decision]:
+        """Feed facts, jumping to each deadline on the way; returns what was decided."""
+        before = len(self.log)
+        for fact in facts:
+            self._pass(math.nextafter(fact.at, 0.0))
+            self._note(fact.at, self.conversation.receive(fact))
+        return [decision for _, decision in self.log[before:]]
+
+    def run(self, until: float) -> list[Decision]:
+        before = len(self.log)
+        self._pass(until)
+        return [decision for _, decision in self.log[before:]]
+
+    def _pass(self, until: float) -> None:
+        while (at := self.conversation.next_deadline()) is not None and at <= until:
+            self._note(at, self.conversation.due(at))
+
+    def _note(self, at: float, decisions: tuple[Decision, ...]) -> None:
+        self.log += [(at, decision) for decision in decisions]
+
+    def redrives(self) -> list[tuple[float, RedriveCause]]:
+        return [(at, d.cause) for at, d in self.log if isinstance(d, Redrive)]
+
+    def outcomes(self) -> list[str]:
+        return [d.result for _, d in self.log if isinstance(d, RecordOutcome)]
+
+
+TURN = (UP, f.UserTurnEnded(10.0))
+SPEAKING = (
+    *TURN,
+    f.GenerationOpened(11.0, "g"),
+    f.AudioReceived(11.0, "g", 30.0),
+    f.PlaybackStarted(11.0, "g"),
+)
+ANSWERED = (*SPEAKING, f.GenerationEnded(12.0, "g"))
+CALLED = (*TURN, f.GenerationOpened(11.0, "g"), f.ToolCallOpened(11.0, "g", "c"))
+RESULT = (*CALLED, f.GenerationEnded(12.0, "g"), f.ToolResultDelivered(13.0, "c"))
+
+
+# --- what is owed across a reconnect -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("facts", "cause"),
+    [
+        pytest.param(TURN, "unanswered_turn", id="turn not begun"),
+        pytest.param((*TURN, f.GenerationOpened(11.0, "g")), "unanswered_turn", id="nothing yet"),
+        pytest.param(SPEAKING, "reply_cut", id="cut in mid-speech"),
+        pytest.param(
+            (*TURN, f.GenerationOpened(11.0, "g"), f.AudioReceived(19.9, "g", 1.0)),
+            "reply_cut",
+            id="received is not heard",
+        ),
+        pytest.param(
+            (UP, f.GenerationOpened(11.0, "g"), f.AudioReceived(19.0, "g", 1.0)),
+            "reply_cut",
+            id="cut, and nobody had asked",
+        ),
+        pytest.param(RESULT, "tool_result_unanswered", id="tool result"),
+        pytest.param((UP, f.ReplyRequested(10.0, "r")), "reply_requested", id="request"),
+        pytest.param(
+            (UP, f.ReplyRequested(10.0, "r"), f.GenerationOpened(11.0, "g", "r")),
+            "reply_requested",
+            id="request begun, nothing of it arrived",
+        ),
+        pytest.param((UP, f.UserSpeechStarted(10.0)), "user_words_lost", id="in mid-sentence"),
+        pytest.param(
+            (UP, f.UserSpeechStarted(10.0), f.UserSpeechStopped(12.0)),
+            "user_words_lost",
+            id="between speech and turn",
+        ),
+        pytest.param(
+            (*SPEAKING, f.UserTurnEnded(15.0)), "unanswered_turn", id="a newer turn than the reply"
+        ),
+        pytest.param((*ANSWERED, f.UserTurnEnded(19.0)), "unanswered_turn", id="the next turn"),
+        pytest.param(
+            (
+                *TURN,
+                f.GenerationOpened(11.0, "g"),
+                f.AudioReceived(11.0, "g", 1.0),
+                f.GenerationEnded(11.5, "g"),
+                f.PlaybackFinished(15.0, "g", 0.0),
+            ),
+            "unanswered_turn",
+            id="whole, but flushed unheard",
+        ),
+        pytest.param(
+            (*TURN, f.GenerationOpened(11.0, "g"), f.Interrupted(12.0, "g")),
+            "unanswered_turn",
+            id="interrupted by a noise before it was heard",
+        ),
+        pytest.param(
+            (*TURN, f.ReplyRequested(11.0, "r"), f.ReplyRequestTimedOut(16.0, "r")),
+            "unanswered_turn",
+            id="a request timed out, the turn did not",
+        ),
+    ],
+)
+def test_is_owed_and_asked_for_at_once_where_the_session_cannot_know(
+    facts: tuple[Fact, ...], cause: RedriveCause
+) -> None:
+    call = Call(*facts, DROP)
+    assert call.conversation.owes_reply
+    call.feed(f.Connected(20.5))
+    speaking_at_the_drop = isinstance(facts[-1], f.UserSpeechStarted)
+    call.run(60.0)
+    assert call.redrives() == [(22.0 if speaking_at_the_drop else 20.5, cause)]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param((UP,), id="nothing ever"),
+        pytest.param(ANSWERED, id="answered, still playing"),
+        pytest.param((*SPEAKING, f.OutputCompleted(12.0, "g")), id="complete, no terminal event"),
+        pytest.param(
+            (
+                *TURN,
+                f.GenerationOpened(11.0, "g"),
+                f.AudioReceived(11.0, "g", 1.0),
+                f.GenerationEnded(12.0, "g"),
+            ),
+            id="answered, about to be heard",
+        ),
+        pytest.param((*SPEAKING, f.Interrupted(18.0, "g")), id="the caller cut in"),
+        pytest.param((*SPEAKING, f.GenerationEnded(18.0, "g", "cancelled")), id="cancelled"),
+        pytest.param(CALLED, id="the tool still runs"),
+        pytest.param(
+            (
+                *RESULT,
+                f.GenerationOpened(14.0, "h"),
+                f.AudioReceived(14.0, "h", 1.0),
+                f.PlaybackStarted(14.0, "h"),
+                f.GenerationEnded(15.0, "h"),
+            ),
+            id="tool result answered",
+        ),
+        pytest.param((*CALLED, f.ToolResultDelivered(13.0, "c", False)), id="silent tool"),
+        pytest.param(
+            (*CALLED, f.GenerationEnded(12.0, "g"), f.ToolResultDelivered(13.0, "c", False)),
+            id="silent tool after its generation",
+        ),
+        pytest.param((*TURN, f.ReplyCancelled(15.0)), id="taken back"),
+        pytest.param(
+            (UP, f.ReplyRequested(10.0, "r"), f.ReplyCancelled(15.0, "r")), id="request taken back"
+        ),
+        pytest.param(
+            (UP, f.ReplyRequested(10.0, "r"), f.ReplyRequestTimedOut(15.0, "r")),
+            id="request failed",
+        ),
+        pytest.param(
+            (
+                *TURN,
+                f.GenerationOpened(11.0, "g"),
+                f.PlaybackStarted(12.0, "g"),
+                f.TextReceived(12.0, "g"),
+                f.GenerationEnded(13.0, "g"),
+            ),
+            id="spoken from text",
+        ),
+    ],
+)
+def test_nothing_is_asked_where_nothing_is_owed(facts: tuple[Fact, ...]) -> None:
+    call = Call(*facts, DROP, f.Connected(20.5))
+    call.run(25.0)
+    assert call.redrives() == []
+
+
+def test_a_session_that_can_know_has_three_seconds_to_go_on_by_itself() -> None:
+    call = Call(*SPEAKING, DROP, f.Connected(20.5, knows_turn=True))
+    assert call.conversation.next_deadline() == 23.5
+    assert call.conversation.due(math.nextafter(23.5, 0.0)) == ()
+    assert call.run(23.5) == [
+        Redrive(
+            "redrive-1",
+            "reply_cut",
+            3.0,
+            generation_id="g",
+            heard_s=12.5,
+            received_s=30.0,
+        )
+    ]
+
+
+def test_it_went_on_by_itself() -> None:
+    call = Call(
+        *SPEAKING,
+        DROP,
+        f.Connected(20.5, knows_turn=True),
+        f.GenerationOpened(22.0, "h"),
+        f.AudioReceived(22.1, "h", 1.0),
+        f.PlaybackStarted(30.0, "h"),
+        f.GenerationEnded(30.0, "h"),
+    )
+    call.run(99.0)
+    assert call.redrives() == []
+
+
+def test_lost_words_are_asked_for_at_once_whatever_the_session_knows() -> None:
+    call = Call(UP, DROP, f.Connected(20.5, knows_turn=True, words_lost=True))
+    assert call.redrives() == [(20.5, "user_words_lost")]
+
+
+def test_streams_close_at_the_drop_and_not_after_the_reconnect() -> None:
+    assert Call(*SPEAKING).feed(DROP) == [CloseStreams("g")]
+
+
+def test_a_generation_read_from_the_dead_connection_is_closed_at_once() -> None:
+    call = Call(*TURN, DROP)
+    assert call.feed(f.GenerationOpened(20.1, "late")) == [CloseStreams("late")]
+
+
+def test_the_switch_leaves_only_the_re_issue_of_requests() -> None:
+    off = changed(redrive=False)
+    for facts in (TURN, SPEAKING, RESULT, (UP, f.UserSpeechStarted(10.0))):
+        call = Call(*facts, DROP, f.Connected(20.5), bounds=off)
+        call.run(99.0)
+        assert call.redrives() == []
+    call = Call(UP, f.ReplyRequested(10.0, "r"), DROP, f.Connected(20.5), bounds=off)
+    assert call.redrives() == [(20.5, "reply_requested")]
+
+
+# --- edges -------------------------------------------------------------------------------------
+
+
+def test_a_gap_inside_one_tick_counts() -> None:
+    call = Call(*TURN, f.Disconnected(20.0), f.Connected(20.0))
+    assert call.redrives() == [(20.0, "unanswered_turn")]
+
+
+def test_a_handover_without_a_gap_counts() -> None:
+    call = Call(*SPEAKING)
+    decisions = call.feed(f.Connected(20.0))
+    assert decisions[0] == CloseStreams("g")
+    assert call.redrives() == [(20.0, "reply_cut")]
+
+
+def test_the_first_connection_is_no_edge() -> None:
+    call = Call(f.ReplyRequested(0.0, "r"), f.Connected(1.0))
+    call.run(99.0)
+    assert call.redrives() == []
+
+
+def test_of_several_flaps_the_last_edge_decides() -> None:
+    call = Call(*TURN, DROP)
+    for at in (21.0, 23.0, 25.0):
+        call.feed(f.Connected(at, knows_turn=True), f.Disconnected(at + 1.0))
+    call.feed(f.Connected(30.0, knows_turn=True))
+    call.run(99.0)
+    assert call.redrives() == [(33.0, "unanswered_turn")]
+
+
+def test_each_edge_asks_once_and_two_never_run_together() -> None:
+    call = Call(*TURN, DROP)
+    for at in (21.0, 23.0, 25.0):
+        call.feed(f.Connected(at), f.Disconnected(at + 1.0))
+    assert call.redrives() == [(at, "unanswered_turn") for at in (21.0, 23.0, 25.0)]
+    assert call.outcomes() == ["failed"] * 3
+
+
+def test_an_edge_with_nothing_owed_is_not_kept_for_later() -> None:
+    call = Call(UP, DROP, f.Connected(20.5), f.UserTurnEnded(21.0))
+    assert call.conversation.next_deadline() == 36.0, "only the reply that never starts"
+
+
+# --- while the caller speaks -------------------------------------------------------------------
+
+
+def test_not_while_the_caller_speaks_whose_new_turn_then_supersedes() -> None:
+    call = Call(*SPEAKING, DROP, f.Connected(20.5, knows_turn=True), f.UserSpeechStarted(21.0))
+    call.run(29.0)
+    assert call.redrives() == []
+    call.feed(f.UserSpeechStopped(30.0), f.UserTurnEnded(30.0))
+    assert call.conversation.next_deadline() == 45.0
+    call.feed(f.GenerationOpened(31.0, "h"), f.AudioReceived(31.0, "h", 1.0))
+    assert call.redrives() == []
+
+
+def test_speech_that_came_to_no_turn_only_delays() -> None:
+    call = Call(
+        *SPEAKING,
+        DROP,
+        f.Connected(20.5, knows_turn=True),
+        f.UserSpeechStarted(21.0),
+        f.UserSpeechStopped(25.0),
+    )
+    call.run(99.0)
+    assert call.redrives()[0] == (28.0, "reply_cut")
+
+
+def test_a_hint_of_speech_delays_until_two_seconds_of_quiet() -> None:
+    call = Call(*SPEAKING, DROP, f.LocalSpeechHinted(20.2), f.Connected(20.5))
+    call.feed(f.LocalSpeechHinted(21.0))
+    call.run(99.0)
+    assert call.redrives()[0] == (23.0, "reply_cut")
+
+
+def test_noise_that_never_ends_does_not_silence_the_agent() -> None:
+    call = Call(*SPEAKING, DROP, f.Connected(20.5, knows_turn=True))
+    for tenth in range(205, 400):
+        call.feed(f.LocalSpeechHinted(tenth / 10))
+    assert call.redrives()[0] == (33.5, "reply_cut")
+
+
+def test_old_speech_delays_nothing() -> None:
+    call = Call(*SPEAKING, f.LocalSpeechHinted(15.0), DROP, f.Connected(20.5))
+    assert call.redrives() == [(20.5, "reply_cut")]
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+def test_requests_pending_at_the_drop_and_made_in_the_gap_are_issued_again_once() -> None:
+    call = Call(
+        UP,
+        f.ReplyRequested(10.0, "a"),
+        f.ReplyRequested(11.0, "b"),
+        f.ReplyCancelled(12.0, "a"),
+        DROP,
+        f.ReplyRequested(20.2, "c"),
+    )
+    assert call.feed(f.Connected(20.5)) == [
+        Redrive("redrive-1", "reply_requested", 0.0, request_ids=("b", "c"))
+    ]
+    call.run(99.0)
+    assert len(call.redrives()) == 1
+
+
+def test_a_request_made_on_the_new_connection_is_not_issued_again() -> None:
+    call = Call(*TURN, DROP, f.Connected(20.5, knows_turn=True), f.ReplyRequested(21.0, "r"))
+    call.run(60.0)
+    assert call.redrives() == []
+    call.feed(f.ReplyRequestTimedOut(60.0, "r"))
+    assert call.redrives() == [(60.0, "unanswered_turn")]
+
+
+def test_a_request_waits_where_the_session_can_know_of_it() -> None:
+    call = Call(UP, f.ReplyRequested(10.0, "r"), DROP, f.Connected(20.5, knows_turn=True))
+    call.run(99.0)
+    assert call.redrives() == [(23.5, "reply_requested")]
+
+
+def test_a_request_is_issued_again_though_the_caller_speaks_or_a_tool_runs() -> None:
+    call = Call(*CALLED, f.ReplyRequested(12.0, "r"), DROP, f.LocalSpeechHinted(20.3))
+    call.feed(f.Connected(20.5))
+    assert call.redrives() == [(20.5, "reply_requested")]
+
+
+def test_a_reissued_request_that_began_is_never_issued_a_second_time() -> None:
+    call = Call(UP, f.ReplyRequested(10.0, "r"), DROP, f.Connected(20.5))
+    call.feed(
+        f.GenerationOpened(21.0, "h", "r"),
+        f.AudioReceived(21.0, "h", 1.0),
+        f.PlaybackStarted(21.1, "h"),
+        f.GenerationEnded(22.0, "h"),
+        f.Disconnected(30.0),
+        f.Connected(31.0),
+    )
+    assert call.outcomes() == ["rescued"]
+    assert len(call.redrives()) == 1
+
+
+# --- without an edge ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("facts", "at", "cause"),
+    [
+        pytest.param(TURN, 25.0, "unanswered_turn", id="never started, no generation"),
+        pytest.param(RESULT, 28.0, "tool_result_unanswered", id="never started after a tool"),
+        pytest.param(
+            (*TURN, f.GenerationOpened(11.0, "g")), 26.0, "unanswered_turn", id="never started"
+        ),
+        pytest.param(
+            (UP, f.ReplyRequested(9.0, "r"), f.GenerationOpened(11.0, "g", "r")),
+            26.0,
+            "reply_requested",
+            id="a requested one never started",
+        ),
+        pytest.param(
+            (
+                *TURN,
+                f.GenerationOpened(11.0, "g"),
+                f.AudioReceived(11.0, "g", 2.0),
+                f.PlaybackStarted(11.0, "g"),
+            ),
+            17.0,
+            "reply_cut",
+            id="stalled",
+        ),
+        pytest.param(
+            (*TURN, f.GenerationOpened(11.0, "g"), f.GenerationEnded(12.0, "g")),
+            15.0,
+            "unanswered_turn",
+            id="empty turn",
+        ),
+        pytest.param(
+            (*TURN, f.GenerationOpened(11.0, "g"), f.OutputCompleted(12.0, "g")),
+            20.0,
+            "unanswered_turn",
+            id="empty turn without terminal event: 12 + 5 + 3",
+        ),
+        pytest.param(
+            (
+                *TURN,
+                f.GenerationOpened(11.0, "g"),
+                f.AudioReceived(11.0, "g", 2.0),
+                f.PlaybackStarted(11.0, "g"),
+                f.GenerationEnded(12.0, "g", "failed"),
+            ),
+            15.0,
+            "reply_cut",
+            id="failed by the provider",
+        ),
+        pytest.param(
+            (*SPEAKING, f.Interrupted(12.0, "g"), f.UserTurnEnded(13.0)),
+            28.0,
+            "unanswered_turn",
+            id="a barge-in that is never answered",
+        ),
+        pytest.param(
+            (*TURN, f.GenerationOpened(11.0, "g"), f.Interrupted(12.0, "g")),
+            30.0,
+            "unanswered_turn",
+            id="interrupted unheard by nothing: 12 + 3 + 15",
+        ),
+        pytest.param(
+            (
+                *TURN,
+                f.GenerationOpened(11.0, "g"),
+                f.AudioReceived(11.0, "g", 1.0),
+                f.GenerationEnded(11.5, "g"),
+                f.PlaybackFinished(12.0, "g", 0.0),
+            ),
+            27.0,
+            "unanswered_turn",
+            id="cleared unheard, and then no new turn",
+        ),
+        pytest.param(
+            (*CALLED, f.GenerationEnded(12.0, "g"), f.ToolCallCancelled(13.0, "c")),
+            28.0,
+            "unanswered_turn",
+            id="the tool was given up",
+        ),
+    ],
+)
+def test_a_reply_that_failed_or_never_started_is_asked_for_once(
+    facts: tuple[Fact, ...], at: float, cause: RedriveCause
+) -> None:
+    call = Call(*facts)
+    call.run(500.0)
+    assert call.redrives() == [(at, cause)]
+    assert call.outcomes() == ["failed"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param((UP, f.GenerationOpened(11.0, "g")), id="an empty one nobody waits for"),
+        pytest.param(ANSWERED, id="a whole one"),
+        pytest.param((*SPEAKING, f.OutputCompleted(12.0, "g")), id="no terminal event, but whole"),
+        pytest.param((*SPEAKING, f.Interrupted(12.0, "g")), id="interrupted after it was heard"),
+        pytest.param(CALLED, id="the tool still runs"),
+    ],
+)
+def test_without_an_edge_nothing_is_asked_where_nothing_is_owed(facts: tuple[Fact, ...]) -> None:
+    call = Call(*facts)
+    call.run(500.0)
+    assert call.redrives() == []
+
+
+def test_a_redriven_reply_that_stalls_too_is_left_alone() -> None:
+    call = Call(*TURN)
+    call.run(25.0)
+    call.feed(
+        f.GenerationOpened(26.0, "h", "redrive-1"),
+        f.AudioReceived(26.0, "h", 1.0),
+        f.PlaybackStarted(26.0, "h"),
+    )
+    call.run(500.0)
+    assert [type(d) for _, d in call.log].count(FinaliseGeneration) == 1
+    assert len(call.redrives()) == 1
+
+
+def test_a_reply_asked_for_at_an_edge_earns_no_second_try_without_one() -> None:
+    call = Call(*TURN, DROP, f.Connected(20.5))
+    call.run(500.0)
+    assert call.redrives() == [(20.5, "unanswered_turn")]
+    call.feed(f.UserTurnEnded(500.0))
+    call.run(900.0)
+    assert len(call.redrives()) == 2, "the next turn has its own"
+
+
+def test_a_false_interruption_that_cut_the_stream_is_made_good() -> None:
+    call = Call(*SPEAKING[:-2], f.AudioReceived(11.0, "g", 4.0), f.PlaybackStarted(11.0, "g"))
+    call.feed(f.Interrupted(12.0, "g"), f.PlaybackPaused(12.0), f.PlaybackResumed(14.0))
+    call.run(21.0)
+    assert call.log[0][1] == FinaliseGeneration("g", "stalled", 10.0, 10.0)
+    assert call.redrives() == [(21.0, "reply_cut")]
+
+
+# --- outcomes ----------------------------------------------------------------------------------
+
+ASKED = (*TURN, DROP, f.Connected(20.5))  # redrive-1 goes out at 20.5
+OURS = (f.GenerationOpened(21.0, "h", "redrive-1"), f.AudioReceived(21.0, "h", 1.0))
+
+
+@pytest.mark.parametrize(
+    ("facts", "outcome"),
+    [
+        pytest.param((*OURS, f.PlaybackStarted(22.0, "h")), "rescued", id="heard"),
+        pytest.param((*OURS, f.PlaybackFinished(23.0, "h", 0.5)), "rescued", id="heard in part"),
+        pytest.param(
+            (*OURS, f.GenerationEnded(21.5, "h"), f.Disconnected(21.6), f.PlaybackStarted(22, "h")),
+            "rescued",
+            id="whole before the next drop, heard after it",
+        ),
+        pytest.param(
+            (OURS[0], f.ToolCallOpened(21.0, "h", "c"), f.GenerationEnded(21.1, "h")),
+            "rescued",
+            id="went on to a tool",
+        ),
+        pytest.param(
+            (
+                f.GenerationOpened(21.0, "own"),
+                f.AudioReceived(21.0, "own", 1.0),
+                f.PlaybackStarted(21.1, "own"),
+            ),
+            "talked_over",
+            id="the model spoke by itself",
+        ),
+        pytest.param((f.UserTurnEnded(22.0),), "superseded", id="the caller went on"),
+        pytest.param((f.ReplyRequested(22.0, "r"),), "superseded", id="the application asked"),
+        pytest.param((f.ReplyCancelled(22.0),), "superseded", id="taken back"),
+        pytest.param((f.Disconnected(22.0),), "failed", id="dropped again"),
+        pytest.param((*OURS, f.Disconnected(22.0)), "failed", id="cut before it was heard"),
+        pytest.param((f.ReplyRequestTimedOut(22.0, "redrive-1"),), "failed", id="timed out"),
+        pytest.param((OURS[0], f.GenerationEnded(22.0, "h")), "failed", id="empty"),
+        pytest.param((OURS[0], f.GenerationEnded(22.0, "h", "cancelled")), "failed", id="cancel"),
+        pytest.param(
+            (*OURS, f.GenerationEnded(21.5, "h"), f.PlaybackFinished(22.0, "h", 0.0)),
+            "failed",
+            id="flushed unheard",
+        ),
+    ],
+)
+def test_a_redrive_has_one_outcome(facts: tuple[Fact, ...], outcome: str) -> None:
+    call = Call(*ASKED, *facts)
+    assert call.outcomes() == [outcome]
+
+
+def test_a_redrive_without_any_generation_fails_after_the_bound() -> None:
+    call = Call(*ASKED)
+    call.run(math.nextafter(35.5, 0.0))
+    assert call.outcomes() == []
+    call.run(35.5)
+    assert call.outcomes() == ["failed"]
+
+
+def test_what_played_before_the_redrive_rescues_nothing() -> None:
+    call = Call(
+        *TURN,
+        f.GenerationOpened(11.0, "g"),
+        f.AudioReceived(19.9, "g", 1.0),
+        DROP,
+        f.Connected(20.5),
+        f.PlaybackStarted(20.6, "g"),
+    )
+    assert call.outcomes() == []
+    assert call.conversation.owes_reply
+
+
+# --- first audio after a reconnect -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("redrive", [True, False])
+def test_first_audio_is_timed_once_per_reconnect_also_with_the_watchdogs_off(redrive: bool) -> None:
+    off = changed(redrive=redrive, interrupted_after_s=None, complete_after_s=None)
+    call = Call(*ANSWERED, DROP, f.Connected(21.0), bounds=off)
+    call.feed(
+        f.PlaybackProgressed(22.0, "g", 11.0),  # the old reply plays on: not the first after it
+        f.GenerationOpened(23.0, "h"),
+        f.AudioReceived(23.0, "h", 1.0),
+        f.PlaybackStarted(24.5, "h"),
+        f.GenerationOpened(25.0, "i"),
+        f.AudioReceived(25.0, "i", 1.0),
+        f.PlaybackStarted(26.0, "i"),
+    )
+    assert [d for _, d in call.log if isinstance(d, RecordFirstAudio)] == [RecordFirstAudio(3.5)]
+
+
+def test_the_first_connection_is_not_timed() -> None:
+    call = Call(*SPEAKING)
+    assert not [d for _, d in call.log if isinstance(d, RecordFirstAudio)]
+
+
+# --- generations in a row, and the end ----------------------------------------------------------
+
+
+def test_a_generation_that_opens_while_another_is_open_takes_its_place() -> None:
+    call = Call(*TURN, f.GenerationOpened(11.0, "g"))
+    assert call.feed(f.GenerationOpened(12.0, "h")) == [CloseStreams("g")]
+    call.feed(f.GenerationEnded(12.5, "g"))
+    call.feed(f.AudioReceived(13.0, "h", 1.0), f.PlaybackStarted(13.0, "h"))
+    assert not call.conversation.owes_reply
+
+
+def test_a_reply_that_waits_to_be_heard_settles_what_it_answered() -> None:
+    call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.AudioReceived(11.0, "g", 1.0))
+    call.feed(f.GenerationOpened(12.0, "h"), f.PlaybackStarted(12.0, "g"))
+    assert not call.conversation.owes_reply
+
+
+def test_close_closes_the_streams_and_nothing_comes_after_it() -> None:
+    call = Call(*SPEAKING)
+    assert call.feed(f.Closed(15.0)) == [CloseStreams("g")]
+    assert call.feed(f.Disconnected(16.0), f.Connected(17.0), f.UserTurnEnded(18.0)) == []
+    assert call.conversation.next_deadline() is None
+
+
+def test_a_drop_reported_twice_is_one() -> None:
+    call = Call(*SPEAKING, DROP)
+    assert call.feed(f.Disconnected(20.1)) == []
+    call.feed(f.Connected(21.0))
+    assert len(call.redrives()) == 1
+
+
+def test_a_result_for_a_call_that_is_not_open_makes_nothing_owed() -> None:
+    call = Call(UP, f.ToolResultDelivered(1.0, "c"), f.ToolCallCancelled(2.0, "c"))
+    assert not call.conversation.owes_reply
+
+
+def test_two_calls_are_waited_for_together() -> None:
+    call = Call(*CALLED, f.ToolCallOpened(11.0, "g", "d"), f.GenerationEnded(12.0, "g"))
+    call.feed(f.ToolResultDelivered(13.0, "c"))
+    call.run(100.0)
+    assert call.redrives() == []
+    call.feed(f.ToolResultDelivered(100.0, "d"))
+    call.run(200.0)
+    assert call.redrives() == [(115.0, "tool_result_unanswered")]

@@ -1,0 +1,216 @@
+"""The two tables, walked cell by cell against the code."""
+
+from __future__ import annotations
+
+import pickle
+from typing import get_args
+
+import pytest
+
+from livekit.plugins.resilient.core import Bounds, Conversation, Fact, IllegalFactError
+from livekit.plugins.resilient.core import facts as f
+from livekit.plugins.resilient.core.state import LINK_MOVES, PHASE_MOVES, Generation, Link, Phase
+
+KINDS: tuple[type[Fact], ...] = get_args(Fact)
+NOW = 9.0
+
+
+def example(kind: type[Fact], at: float = NOW) -> Fact:
+    """A fact of each kind about generation g, request r, call c."""
+    values: dict[str, object] = {
+        "at": at,
+        "generation_id": "g",
+        "request_id": "r",
+        "call_id": "c",
+        "duration_s": 1.0,
+        "heard_until_s": 1.0,
+    }
+    return kind(**{n: v for n, v in values.items() if n in kind.__dataclass_fields__})  # type: ignore[arg-type]
+
+
+TO_LINK: dict[Link, tuple[Fact, ...]] = {
+    Link.NEW: (),
+    Link.UP: (f.Connected(0.0),),
+    Link.DOWN: (f.Connected(0.0), f.Disconnected(1.0)),
+    Link.CLOSED: (f.Connected(0.0), f.Closed(1.0)),
+}
+OPEN = (f.Connected(0.0), f.GenerationOpened(1.0, "g"))
+TO_PHASE: dict[Phase, tuple[Fact, ...]] = {
+    Phase.NONE: (f.Connected(0.0),),
+    Phase.SILENT: OPEN,
+    Phase.PRODUCING: (*OPEN, f.AudioReceived(2.0, "g", 1.0), f.PlaybackStarted(2.0, "g")),
+    Phase.COMPLETE: (
+        *OPEN,
+        f.AudioReceived(2.0, "g", 1.0),
+        f.PlaybackStarted(2.0, "g"),
+        f.OutputCompleted(3.0, "g"),
+    ),
+    Phase.INTERRUPTED: (
+        *OPEN,
+        f.AudioReceived(2.0, "g", 1.0),
+        f.PlaybackStarted(2.0, "g"),
+        f.Interrupted(3.0, "g"),
+    ),
+    Phase.INTERRUPTED_COMPLETE: (
+        *OPEN,
+        f.AudioReceived(2.0, "g", 1.0),
+        f.PlaybackStarted(2.0, "g"),
+        f.OutputCompleted(3.0, "g"),
+        f.Interrupted(3.0, "g"),
+    ),
+}
+# Watchdogs off, so that only the fact under test moves anything.
+OFF = Bounds(
+    redrive=False,
+    interrupted_after_s=None,
+    complete_after_s=None,
+    stalled_after_s=None,
+    silent_after_s=None,
+    liveness_timeout_s=None,
+    reply_silent_after_s=None,
+    unheard_after_s=None,
+)
+
+
+def after(facts: tuple[Fact, ...]) -> Conversation:
+    conversation = Conversation(OFF)
+    for fact in facts:
+        conversation.receive(fact)
+    return conversation
+
+
+def snapshot(conversation: Conversation) -> bytes:
+    """Everything it holds, comparable."""
+    return pickle.dumps(conversation)
+
+
+def test_every_state_has_a_row_and_a_way_to_it() -> None:
+    assert set(LINK_MOVES) == set(TO_LINK) == set(Link)
+    assert set(PHASE_MOVES) == set(TO_PHASE) == set(Phase)
+    for link, facts in TO_LINK.items():
+        assert after(facts).link is link
+    for phase, facts in TO_PHASE.items():
+        assert after(facts).phase is phase
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("link", Link, ids=lambda link: link.name)
+def test_the_link_moves_as_its_table_says(link: Link, kind: type[Fact]) -> None:
+    conversation = after(TO_LINK[link])
+    if kind in LINK_MOVES[link]:
+        conversation.receive(example(kind))
+        assert conversation.link is LINK_MOVES[link][kind]
+    else:
+        before = snapshot(conversation)
+        with pytest.raises(IllegalFactError, match=kind.__name__):
+            conversation.receive(example(kind))
+        assert snapshot(conversation) == before
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.name)
+def test_the_generation_moves_as_its_table_says(phase: Phase, kind: type[Fact]) -> None:
+    conversation = after(TO_PHASE[phase])
+    in_table = any(kind in row for row in PHASE_MOVES.values())
+    if kind in (f.Connected, f.Disconnected):
+        conversation.receive(example(kind))
+        assert conversation.phase is Phase.NONE
+    elif not in_table:
+        conversation.receive(example(kind))
+        assert conversation.phase is phase
+    elif kind in PHASE_MOVES[phase]:
+        conversation.receive(example(kind))
+        assert conversation.phase is PHASE_MOVES[phase][kind]
+    else:
+        before = snapshot(conversation)
+        with pytest.raises(IllegalFactError, match=kind.__name__):
+            conversation.receive(example(kind))
+        assert snapshot(conversation) == before
+
+
+def test_the_tables_have_illegal_cells() -> None:
+    assert f.Disconnected not in LINK_MOVES[Link.NEW]
+    assert f.GenerationOpened not in PHASE_MOVES[Phase.SILENT]
+
+
+@pytest.mark.parametrize(
+    ("fact", "field"),
+    [
+        (f.AudioReceived(NOW, "g", -0.1), "duration_s"),
+        (f.AudioReceived(NOW, "g", float("nan")), "duration_s"),
+        (f.PlaybackProgressed(NOW, "g", -1.0), "heard_until_s"),
+        (f.PlaybackFinished(NOW, "g", -1.0), "heard_until_s"),
+        (f.MessageArrived(0.5), "at"),
+        (f.MessageArrived(float("nan")), "at"),
+    ],
+)
+def test_an_impossible_value_is_refused_by_name_and_changes_nothing(fact: Fact, field: str) -> None:
+    conversation = after(TO_PHASE[Phase.PRODUCING])
+    before = snapshot(conversation)
+    with pytest.raises(IllegalFactError, match=field):
+        conversation.receive(fact)
+    assert snapshot(conversation) == before
+
+
+def test_a_generation_id_is_not_used_twice_while_its_audio_plays() -> None:
+    conversation = after((*TO_PHASE[Phase.COMPLETE], f.GenerationEnded(4.0, "g")))
+    with pytest.raises(IllegalFactError, match="generation_id"):
+        conversation.receive(f.GenerationOpened(NOW, "g"))
+
+
+def generation(received_s: float) -> Generation:
+    made = Generation("g", 1.0)
+    if received_s:
+        made.add_audio(2.0, received_s)
+    return made
+
+
+def test_what_the_caller_has_heard_runs_with_the_clock_and_stops_where_the_audio_ends() -> None:
+    reply = generation(3.0)
+    assert reply.heard_s(2.0) == 0.0
+    reply.heard_at = 2.0
+    reply.move_speaker(2.0, 0.0, running=True)
+    assert [reply.heard_s(at) for at in (2.0, 4.0, 5.0, 9.0)] == [0.0, 2.0, 3.0, 3.0]
+    assert reply.heard_all_at(reply) == 5.0
+
+
+def test_audio_after_the_speaker_ran_dry_is_heard_from_then_on() -> None:
+    reply = generation(1.0)
+    reply.heard_at = 2.0
+    reply.move_speaker(2.0, 0.0, running=True)
+    reply.add_audio(10.0, 2.0)
+    assert reply.heard_all_at(reply) == 12.0
+    assert reply.heard_s(10.5) == 1.5
+
+
+def test_a_paused_speaker_holds_the_position() -> None:
+    reply = generation(3.0)
+    reply.heard_at = 2.0
+    reply.move_speaker(2.0, 0.0, running=True)
+    reply.move_speaker(3.0, reply.heard_s(3.0), running=False)
+    assert reply.heard_s(99.0) == 1.0
+    assert reply.heard_all_at(reply) is None
+    reply.move_speaker(10.0, reply.heard_s(10.0), running=True)
+    assert reply.heard_all_at(reply) == 12.0
+
+
+def test_audio_without_a_playback_fact_counts_from_its_last_frame() -> None:
+    assert generation(3.0).heard_all_at(None) == 5.0
+
+
+def test_audio_queued_behind_another_generation_counts_from_when_that_is_through() -> None:
+    ahead = Generation("first", 0.0)
+    ahead.add_audio(0.0, 20.0)
+    ahead.heard_at = 0.0
+    ahead.move_speaker(0.0, 0.0, running=True)
+    assert generation(3.0).heard_all_at(ahead) == 23.0
+    ahead.move_speaker(1.0, 1.0, running=False)
+    assert generation(3.0).heard_all_at(ahead) is None
+    ahead.finished_at = 2.0
+    assert generation(3.0).heard_all_at(ahead) == 5.0
+
+
+def test_no_position_lies_beyond_the_audio_that_arrived() -> None:
+    reply = generation(1.0)
+    reply.move_speaker(2.0, 5.0, running=False)
+    assert reply.heard_s(2.0) == 1.0

@@ -1,0 +1,376 @@
+"""Each bound just before, at and just after; deadlines are asserted, then jumped to."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+from livekit.plugins.resilient.core import Bounds, Conversation, Fact
+from livekit.plugins.resilient.core import facts as f
+from livekit.plugins.resilient.core.decisions import (
+    Decision,
+    FinaliseGeneration,
+    FinaliseReason,
+    SuspectDead,
+)
+
+QUIET = Bounds(liveness_timeout_s=None)
+CONNECTED = f.Connected(0.0)
+OPENED = (CONNECTED, f.GenerationOpened(10.0, "g"))
+SPOKEN = (*OPENED, f.AudioReceived(11.0, "g", 2.0))
+HEARD = (*SPOKEN, f.PlaybackStarted(11.5, "g"))  # all of it at 13.5
+
+
+def changed(bounds: Bounds, **fields: Any) -> Bounds:
+    return dataclasses.replace(bounds, **fields)
+
+
+def after(*facts: Fact, bounds: Bounds = QUIET) -> Conversation:
+    conversation = Conversation(bounds)
+    for fact in facts:
+        assert not [d for d in conversation.receive(fact) if isinstance(d, FinaliseGeneration)]
+    return conversation
+
+
+def fires(conversation: Conversation, at: float) -> tuple[Decision, ...]:
+    """What is decided at `at`, having shown that nothing is before it, and the same after it."""
+    assert conversation.next_deadline() == at
+    assert conversation.next_deadline() == at, "asking must not change it"
+    assert conversation.due(math.nextafter(at, 0.0)) == ()
+    late = copy.deepcopy(conversation).due(at + 0.5)
+    decisions = conversation.due(at)
+    assert [type(d) for d in late] == [type(d) for d in decisions]
+    deadline = conversation.next_deadline()
+    assert deadline is None or deadline > at
+    return decisions
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason", "at", "idle_s"),
+    [
+        pytest.param(OPENED, "silent", 25.0, 15.0, id="nothing produced: 15 from opening"),
+        pytest.param(SPOKEN, "stalled", 17.0, 6.0, id="stalled, no playback fact: 11 + 2 + 4"),
+        pytest.param(HEARD, "stalled", 17.5, 6.5, id="stalled: 4 after all was heard"),
+        pytest.param(
+            (*HEARD, f.PlaybackFinished(12.0, "g", 0.5)),
+            "stalled",
+            16.0,
+            5.0,
+            id="stalled: 4 after the speaker was cleared",
+        ),
+        pytest.param(
+            (*HEARD, f.PlaybackFinished(13.5, "g", 2.0), f.TextReceived(20.0, "g")),
+            "stalled",
+            24.0,
+            4.0,
+            id="stalled: text after the audio is output too",
+        ),
+        pytest.param(
+            (*HEARD, f.PlaybackProgressed(12.5, "g", 0.5)),
+            "stalled",
+            18.0,
+            7.0,
+            id="stalled: a reported position beats the clock",
+        ),
+        pytest.param(
+            (*HEARD, f.OutputCompleted(12.0, "g")),
+            "complete",
+            18.5,
+            7.5,
+            id="complete: 5 after all was heard",
+        ),
+        pytest.param(
+            (*HEARD, f.PlaybackFinished(13.5, "g", 2.0), f.OutputCompleted(14.0, "g")),
+            "complete",
+            19.0,
+            8.0,
+            id="complete: 5 after it was said to be, where that is later",
+        ),
+        pytest.param(
+            (*HEARD, f.OutputCompleted(12.0, "g"), f.AudioReceived(12.5, "g", 1.0)),
+            "stalled",
+            18.5,
+            6.0,
+            id="more audio takes completion back",
+        ),
+        pytest.param(
+            (*OPENED, f.OutputCompleted(12.0, "g")),
+            "complete",
+            17.0,
+            7.0,
+            id="complete and empty",
+        ),
+        pytest.param(
+            (*HEARD, f.Interrupted(12.0, "g")),
+            "interrupted",
+            15.0,
+            4.0,
+            id="interrupted: 3 after it",
+        ),
+        pytest.param(
+            (*HEARD, f.Interrupted(12.0, "g"), f.Interrupted(13.0, "g")),
+            "interrupted",
+            15.0,
+            4.0,
+            id="a second interruption buys no time",
+        ),
+        pytest.param(
+            (*HEARD, f.OutputCompleted(12.0, "g"), f.Interrupted(12.5, "g")),
+            "interrupted",
+            15.5,
+            4.5,
+            id="interrupted after completion",
+        ),
+        pytest.param(
+            (*OPENED, f.Interrupted(11.0, "g")),
+            "interrupted",
+            14.0,
+            4.0,
+            id="interrupted before any output",
+        ),
+        pytest.param(
+            (*HEARD, f.PlaybackPaused(12.5), f.PlaybackResumed(20.0)),
+            "stalled",
+            25.0,
+            14.0,
+            id="stalled: a pause moves the hearing, and the bound with it",
+        ),
+        pytest.param(
+            (
+                *HEARD,
+                f.Interrupted(12.5, "g"),
+                f.PlaybackPaused(12.5),
+                f.PlaybackResumed(14.5),
+            ),
+            "stalled",
+            19.5,
+            8.5,
+            id="a false interruption is forgotten, the hearing goes on from the pause",
+        ),
+        pytest.param(
+            (
+                *HEARD,
+                f.OutputCompleted(12.0, "g"),
+                f.Interrupted(12.5, "g"),
+                f.PlaybackPaused(12.5),
+                f.PlaybackResumed(14.5),
+            ),
+            "complete",
+            20.5,
+            9.5,
+            id="the same after completion",
+        ),
+        pytest.param(
+            (*HEARD, f.Interrupted(12.5, "g"), f.PlaybackPaused(12.5)),
+            "interrupted",
+            15.5,
+            4.5,
+            id="a pause does not hold up the end of an interruption",
+        ),
+        pytest.param(
+            (*OPENED, f.ToolCallOpened(11.0, "g", "c")),
+            "stalled",
+            15.0,
+            4.0,
+            id="a call without a terminal event",
+        ),
+        pytest.param(
+            (*OPENED, f.UserTurnEnded(14.0)),
+            "silent",
+            29.0,
+            19.0,
+            id="nothing produced: the turn is still being transcribed",
+        ),
+    ],
+)
+def test_a_generation_without_terminal_event_is_finalised(
+    facts: tuple[Fact, ...], reason: FinaliseReason, at: float, idle_s: float
+) -> None:
+    conversation = after(*facts)
+    first = fires(conversation, at)[0]
+    assert first == FinaliseGeneration("g", reason, at - 10.0, idle_s)
+
+
+@pytest.mark.parametrize(
+    ("facts", "field"),
+    [
+        (OPENED, "silent_after_s"),
+        (HEARD, "stalled_after_s"),
+        ((*HEARD, f.OutputCompleted(12.0, "g")), "complete_after_s"),
+        ((*HEARD, f.Interrupted(12.0, "g")), "interrupted_after_s"),
+    ],
+)
+def test_none_switches_that_bound_off(facts: tuple[Fact, ...], field: str) -> None:
+    bounds = changed(QUIET, **{field: None})
+    assert after(*facts, bounds=bounds).next_deadline() is None
+    assert after(*facts).next_deadline() is not None
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        f.GenerationEnded(12.0, "g"),
+        f.GenerationEnded(12.0, "g", "cancelled"),
+    ],
+)
+def test_a_terminal_event_disarms(fact: Fact) -> None:
+    assert after(*HEARD, fact).next_deadline() is None
+
+
+def test_a_speaker_that_holds_its_audio_holds_the_bound() -> None:
+    conversation = after(*HEARD, f.PlaybackPaused(12.0))
+    assert conversation.next_deadline() is None
+    conversation.receive(f.PlaybackProgressed(13.0, "g", 0.5))  # a late report of the position
+    assert conversation.next_deadline() is None
+
+
+def test_a_reply_queued_behind_one_that_plays_waits_for_it() -> None:
+    conversation = after(
+        CONNECTED,
+        f.GenerationOpened(1.0, "first"),
+        f.AudioReceived(1.0, "first", 20.0),
+        f.PlaybackStarted(1.0, "first"),
+        f.GenerationEnded(2.0, "first"),
+        *SPOKEN[1:],
+    )
+    assert conversation.next_deadline() == 21.0 + 2.0 + 4.0
+
+
+def test_the_resume_of_another_reply_forgives_no_interruption() -> None:
+    conversation = after(
+        CONNECTED,
+        f.GenerationOpened(1.0, "first"),
+        f.AudioReceived(1.0, "first", 20.0),
+        f.PlaybackStarted(1.0, "first"),
+        f.GenerationEnded(2.0, "first"),
+        *OPENED[1:],
+        f.Interrupted(11.0, "g"),
+        f.PlaybackPaused(11.0),
+        f.PlaybackResumed(12.0),
+    )
+    assert conversation.next_deadline() == 14.0
+
+
+def test_late_facts_of_a_finalised_generation_are_ignored() -> None:
+    conversation = after(*HEARD)
+    assert conversation.due(17.5)
+    conversation.receive(f.UserTurnEnded(18.0))  # nothing of the old reply is owed any more
+    before = conversation.next_deadline()
+    for late in (
+        f.AudioReceived(18.0, "g", 9.0),
+        f.TextReceived(18.0, "g"),
+        f.OutputCompleted(18.0, "g"),
+        f.Interrupted(18.0, "g"),
+        f.GenerationEnded(18.0, "g"),
+    ):
+        assert conversation.receive(late) == ()
+    assert conversation.next_deadline() == before
+
+
+# --- liveness -----------------------------------------------------------------------------------
+
+LIVE = Bounds(liveness_timeout_s=25.0)
+ASKED = (CONNECTED, f.ReplyRequested(10.0, "r"))
+SPOKE = (CONNECTED, f.LocalSpeechHinted(9.0), f.LocalSpeechHinted(10.0))
+
+
+@pytest.mark.parametrize(
+    ("facts", "sign", "at", "silent_s"),
+    [
+        pytest.param((CONNECTED,), "nothing_arrived", 25.0, 25.0, id="nothing since connecting"),
+        pytest.param(
+            (CONNECTED, f.MessageArrived(4.0)), "nothing_arrived", 29.0, 25.0, id="since a message"
+        ),
+        pytest.param(
+            (CONNECTED, f.PongArrived(7.0)), "nothing_arrived", 32.0, 25.0, id="a pong is a byte"
+        ),
+        pytest.param(ASKED, "reply_silent", 18.0, 18.0, id="no message for 8 since the request"),
+        pytest.param(
+            (*ASKED, f.MessageArrived(12.0)), "reply_silent", 20.0, 8.0, id="since the last one"
+        ),
+        pytest.param(
+            (*ASKED, f.PongArrived(12.0)), "reply_silent", 18.0, 18.0, id="a pong is no message"
+        ),
+        pytest.param(
+            (*ASKED, f.ReplyRequested(12.0, "r2"), f.ReplyCancelled(13.0, "r")),
+            "reply_silent",
+            20.0,
+            20.0,
+            id="the oldest request that is left",
+        ),
+        pytest.param(SPOKE, "caller_unheard", 18.0, 18.0, id="8 after the end of speech"),
+        pytest.param(
+            (*SPOKE, f.PongArrived(12.0)), "caller_unheard", 18.0, 18.0, id="pongs do not save it"
+        ),
+        pytest.param(
+            (*SPOKE, f.MessageArrived(10.5), f.LocalSpeechHinted(11.0)),
+            "caller_unheard",
+            19.0,
+            8.5,
+            id="speech after the last message",
+        ),
+    ],
+)
+def test_each_sign_of_death(facts: tuple[Fact, ...], sign: str, at: float, silent_s: float) -> None:
+    assert fires(after(*facts, bounds=LIVE), at) == (SuspectDead(sign, silent_s),)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("facts", "field"),
+    [
+        ((CONNECTED,), "liveness_timeout_s"),
+        (ASKED, "reply_silent_after_s"),
+        (SPOKE, "unheard_after_s"),
+    ],
+)
+def test_none_switches_that_sign_off(facts: tuple[Fact, ...], field: str) -> None:
+    on = changed(LIVE, liveness_timeout_s=None, reply_silent_after_s=None, unheard_after_s=None)
+    on = changed(on, **{field: getattr(LIVE, field)})
+    assert after(*facts, bounds=on).next_deadline() is not None
+    assert after(*facts, bounds=changed(on, **{field: None})).next_deadline() is None
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        f.ReplyCancelled(11.0, "r"),
+        f.ReplyCancelled(11.0),
+        f.ReplyRequestTimedOut(11.0, "r"),
+        f.GenerationOpened(11.0, "g", "r"),
+    ],
+)
+def test_a_request_that_is_over_raises_no_suspicion(fact: Fact) -> None:
+    bounds = changed(LIVE, liveness_timeout_s=None, silent_after_s=None)
+    assert after(*ASKED, fact, bounds=bounds).next_deadline() is None
+
+
+def test_a_message_after_the_speech_clears_it() -> None:
+    assert after(*SPOKE, f.MessageArrived(10.0), bounds=QUIET).next_deadline() is None
+
+
+def test_a_suspicion_is_raised_once_until_a_sign_of_life() -> None:
+    conversation = after(*SPOKE, bounds=LIVE)
+    assert len(conversation.due(18.0)) == 1
+    assert conversation.next_deadline() is None
+    conversation.receive(f.PongArrived(19.0))
+    assert conversation.next_deadline() is None, "a pong does not answer the caller"
+    conversation.receive(f.MessageArrived(20.0))
+    assert conversation.next_deadline() == 45.0
+    assert len(conversation.due(45.0)) == 1
+    conversation.receive(f.PongArrived(46.0))
+    assert conversation.next_deadline() == 71.0
+
+
+def test_a_new_connection_is_not_blamed_for_the_old_one() -> None:
+    conversation = after(*SPOKE, bounds=LIVE)
+    conversation.receive(f.Connected(17.0))
+    assert conversation.next_deadline() == 42.0
+
+
+def test_a_connection_in_the_gap_is_not_suspected() -> None:
+    conversation = after(*SPOKE, f.Disconnected(11.0), bounds=LIVE)
+    assert conversation.next_deadline() is None
