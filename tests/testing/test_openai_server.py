@@ -107,9 +107,11 @@ async def test_the_audio_is_the_scripts_and_the_words_lie_where_it_says() -> Non
 
 @pytest.mark.parametrize(("lead_s", "words_first"), [(10.0, True), (-10.0, False)])
 async def test_the_transcript_can_lead_or_lag(lead_s: float, words_first: bool) -> None:
-    async with OpenAIRealtimeServer(["one two three"], transcript_lead_s=lead_s) as server:
-        async with OpenAIPeer(server) as peer:
-            order = types_of(await peer.respond())
+    async with (
+        OpenAIRealtimeServer(["one two three"], transcript_lead_s=lead_s) as server,
+        OpenAIPeer(server) as peer,
+    ):
+        order = types_of(await peer.respond())
     deltas = [name for name in order if name.endswith("delta")]
     words, sound = "response.output_audio_transcript.delta", "response.output_audio.delta"
     assert deltas == ([words, sound] if words_first else [sound, words])
@@ -190,28 +192,30 @@ async def test_text_modality_incomplete_and_no_reply() -> None:
 
 
 async def test_only_one_response_at_a_time_and_cancel() -> None:
-    async with OpenAIRealtimeServer([Reply("long " * 20)], pace="realtime") as server:
-        async with OpenAIPeer(server) as peer:
-            await peer.send("response.create")
-            response_id = (await peer.until("response.created"))[-1]["response"]["id"]
-            second = await peer.send("response.create")
-            error = await peer.error()
-            assert error["code"] == "conversation_already_has_active_response"
-            assert response_id in error["message"]
-            assert error["event_id"] == second
-            await peer.send("response.cancel", response_id="resp_other")
-            assert (await peer.error())["code"] == "response_cancel_not_active"
-            await server.wait_for("response.output_audio.delta", count=5)
-            await peer.send("response.cancel")
-            events = await peer.until("response.done")
-            done = events[-1]["response"]
-            assert done["status"] == "cancelled"
-            assert done["status_details"] == {"type": "cancelled", "reason": "client_cancelled"}
-            assert types_of(events)[-6:] == SPOKEN_ORDER[-6:]
-            assert done["output"][0]["content"][0]["transcript"] == spoken_text(peer.received)
-            assert server.session.texts() == [spoken_text(peer.received)]
-            await peer.send("response.cancel")
-            assert (await peer.error())["message"].startswith("Cancellation failed")
+    async with (
+        OpenAIRealtimeServer([Reply("long " * 20)], pace="realtime") as server,
+        OpenAIPeer(server) as peer,
+    ):
+        await peer.send("response.create")
+        response_id = (await peer.until("response.created"))[-1]["response"]["id"]
+        second = await peer.send("response.create")
+        error = await peer.error()
+        assert error["code"] == "conversation_already_has_active_response"
+        assert response_id in error["message"]
+        assert error["event_id"] == second
+        await peer.send("response.cancel", response_id="resp_other")
+        assert (await peer.error())["code"] == "response_cancel_not_active"
+        await server.wait_for("response.output_audio.delta", count=5)
+        await peer.send("response.cancel")
+        events = await peer.until("response.done")
+        done = events[-1]["response"]
+        assert done["status"] == "cancelled"
+        assert done["status_details"] == {"type": "cancelled", "reason": "client_cancelled"}
+        assert types_of(events)[-6:] == SPOKEN_ORDER[-6:]
+        assert done["output"][0]["content"][0]["transcript"] == spoken_text(peer.received)
+        assert server.session.texts() == [spoken_text(peer.received)]
+        await peer.send("response.cancel")
+        assert (await peer.error())["message"].startswith("Cancellation failed")
 
 
 async def test_items_are_placed_retrieved_and_deleted() -> None:
@@ -324,12 +328,14 @@ async def test_strict_mode_refuses_what_a_lenient_server_would_pass() -> None:
     async with OpenAIRealtimeServer(strict=True) as server, OpenAIPeer(server) as peer:
         for event, fields, code in cases:
             assert await refused(peer, event, **fields) == code, (event, fields)
-    async with OpenAIRealtimeServer(default_reply=NoReply()) as server:
-        async with OpenAIPeer(server) as peer:
-            for event, fields, _ in cases:
-                await peer.send(event, **fields)
-            await peer.configure()
-            assert "error" not in types_of(peer.received)
+    async with (
+        OpenAIRealtimeServer(default_reply=NoReply()) as server,
+        OpenAIPeer(server) as peer,
+    ):
+        for event, fields, _ in cases:
+            await peer.send(event, **fields)
+        await peer.configure()
+        assert "error" not in types_of(peer.received)
 
 
 async def test_a_frame_that_is_not_json_closes_with_1007() -> None:
@@ -341,13 +347,15 @@ async def test_a_frame_that_is_not_json_closes_with_1007() -> None:
 @pytest.mark.parametrize("error_first", [True, False])
 async def test_the_session_cap_runs_on_the_servers_clock(error_first: bool) -> None:
     clock = Clock()
-    async with OpenAIRealtimeServer(clock=clock, error_before_expiry=error_first) as server:
-        async with OpenAIPeer(server) as peer:
-            await peer.receive()
-            clock.advance(3599)
-            await peer.configure()
-            clock.advance(1)
-            code, reason = await peer.until_closed()
+    async with (
+        OpenAIRealtimeServer(clock=clock, error_before_expiry=error_first) as server,
+        OpenAIPeer(server) as peer,
+    ):
+        await peer.receive()
+        clock.advance(3599)
+        await peer.configure()
+        clock.advance(1)
+        code, reason = await peer.until_closed()
     assert code == 1001
     assert "60 minutes" in reason
     last = peer.received[-1]
