@@ -205,10 +205,6 @@ async def test_non_blocking_result_follows_its_scheduling(
         Reply("I talk on while it runs."),
         Reply("Found."),
     ]
-        ToolCall("look", call_id="a"),
-        Reply("I talk on while it runs."),
-        Reply("Found."),
-    ]
     async with GeminiLiveServer(replies, family="3.8") as server, GeminiPeer(server) as peer:
         await peer.set_up(tools=TOOLS)
         await peer.ask("go")
