@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .edits import MARKER, Edit, add_imports, import_place, plan
+from .edits import Edit
 from .errors import AlreadyApplied, PatchProblem, Refused
+from .operations import MARKER, add_imports, import_place, plan
 from .patchfile import Patch
 from .selectors import find_statement
 from .source import (
@@ -97,19 +98,16 @@ def _mentions_hooks(edit: Edit) -> bool:
 def _check_inside(source: Source, edit: Edit, splices: list[Splice]) -> None:
     """Every cut of an edit lies within its scope (or at the place for imports)."""
     if edit.op == "add-import":
-        place = import_place(source)
-        start, end = place, place
+        spans = [(import_place(source), import_place(source))]
     else:
         scope = source.scope(edit.scope)
         if isinstance(scope, ast.Module):
             return
-        start, end, _ = source.lines(scope)
-        if edit.op == "add-parameter" and isinstance(
-            scope, (ast.FunctionDef, ast.AsyncFunctionDef)
-        ):
-            start = min([start, *(source.lines(stub)[0] for stub in source.overloads(scope))])
-    if any(s.start < start or s.end > end for s in splices):
-        raise Refused("the edit reaches outside its scope")
+        stubs = source.overloads(scope) if edit.op == "add-parameter" else []
+        spans = [source.lines(node)[:2] for node in (scope, *stubs)]
+    for splice in splices:
+        if not any(start <= splice.start and splice.end <= end for start, end in spans):
+            raise Refused("the edit reaches outside its scope")
 
 
 def _units(scope: Scope, path: str = "") -> Iterator[tuple[str, ast.stmt]]:

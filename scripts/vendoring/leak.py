@@ -24,8 +24,8 @@ from .toml import read_toml
 RUN_TOKENS = 14
 
 # Quotes and comment signs are left out: text copied into another kind of comment still counts.
-# A ruler of repeated signs is no text.
-_TOKEN = re.compile(r"(?:([-=~*_.])\1{2,}|[\s#\"'`\\])+|(\w+|[^\w\s])")
+# A ruler of repeated signs is no text. A hyphenated name (of a model, say) is one token.
+_TOKEN = re.compile(r"(?:([-=~*_.])\1{2,}|[\s#\"'`\\])+|(\w+(?:-\w+|(?<=\d)\.\d+)*|[^\w\s])")
 _DOCUMENT_SUFFIXES = frozenset({".md", ".rst", ".txt", ""})
 _COMMON_WORDS = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {"self", "cls", "Any"}
 
@@ -124,8 +124,8 @@ class UpstreamText:
         return cls.of_folder(pristine(layout, version), {o.file for _, o in present})
 
     def overlaps(self, path: str, text: str) -> list[Overlap]:
-        """The shared runs of one file. Import statements of Python files do not count."""
-        skipped = _import_lines(text) if path.endswith(".py") else frozenset()
+        """The shared runs of one file. Imports and function headers in Python do not count."""
+        skipped = _interface_lines(text) if path.endswith(".py") else frozenset()
         numbered = [(i, line) for i, line in enumerate(text.split("\n"), 1) if i not in skipped]
         return [o for runs in self._runs for o in runs.overlaps(path, numbered)]
 
@@ -141,15 +141,18 @@ def _parse(text: str) -> ast.Module | None:
         return None
 
 
-def _import_lines(text: str) -> frozenset[int]:
+def _interface_lines(text: str) -> frozenset[int]:
+    """Lines of imports and of function headers: an override has to repeat upstream's."""
     tree = _parse(text)
-    nodes = ast.walk(tree) if tree is not None else ()
-    return frozenset(
-        line
-        for node in nodes
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    )
+    lines: set[int] = set()
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            end = node.body[0].lineno
+            stub = isinstance(node.body[0], ast.Expr) and end == node.lineno
+            lines.update(range(node.lineno, end + stub))
+    return frozenset(lines)
 
 
 def _definition_lines(text: str, scope: str) -> range:

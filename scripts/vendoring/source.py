@@ -164,8 +164,8 @@ class Source:
             node = found[0]
         return node
 
-    def overloads(self, function: Function) -> list[Function]:
-        """The `@overload` stubs of a function, in order."""
+    def overloads(self, function: Definition) -> list[Function]:
+        """The `@overload` stubs of a function, in order; a class has none."""
         return [
             n
             for n in self.block(function)
