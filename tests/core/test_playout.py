@@ -23,33 +23,33 @@ def cut(text: str, audio_s: float) -> str:
     ("audio_s", "expected"),
     [
         (0.0, ""),
+        (-1.0, ""),
+        # Something was heard, so the record is not empty.
         (0.001, "The"),
-        # "The" takes 0.3 s, so " parcel" begins there and not before.
         (0.3, "The"),
-        (0.301, "The parcel"),
+        # " parcel" takes 0.7 s after the 0.3 s of "The".
+        (0.99, "The"),
         (1.0, "The parcel"),
-        (1.001, "The parcel left"),
+        (1.49, "The parcel"),
+        (1.5, "The parcel left"),
         (60.0, "The parcel left"),
     ],
 )
-def test_a_word_counts_once_its_audio_has_begun(audio_s: float, expected: str) -> None:
+def test_a_word_counts_once_its_audio_is_complete(audio_s: float, expected: str) -> None:
     assert cut("The parcel left", audio_s) == expected
 
 
 def test_the_providers_own_times_win_over_the_rate() -> None:
-    deltas = [
-        TranscriptDelta("slow", 0.0),
-        TranscriptDelta(" start", 5.0),
-        TranscriptDelta(" x", 5.4),
-    ]
-    assert words_with_audio(deltas, 4.9, RATE_CPS) == "slow"
-    assert words_with_audio(deltas, 5.1, RATE_CPS) == "slow start"
-    assert words_with_audio(deltas, 5.5, RATE_CPS) == "slow start x"
+    timed = {"slow": 0.0, " start": 5.0, " x": 5.4}
+    deltas = [TranscriptDelta(text, starts_s) for text, starts_s in timed.items()]
+    assert words_with_audio(deltas, 5.3, RATE_CPS) == "slow"
+    assert words_with_audio(deltas, 5.4, RATE_CPS) == "slow start"
+    assert words_with_audio(deltas, 5.6, RATE_CPS) == "slow start x"
 
 
 def test_scripts_without_spaces_are_cut_by_character() -> None:
     # Each character weighs three: 0.3 s at this rate.
-    assert cut("今日は晴れ", 0.61) == "今日は"
+    assert cut("今日は晴れ", 0.91) == "今日は"
 
 
 def test_a_word_split_over_deltas_is_one_word() -> None:
@@ -57,13 +57,17 @@ def test_a_word_split_over_deltas_is_one_word() -> None:
     assert words_with_audio(deltas, 0.1, RATE_CPS) == "parcel"
 
 
+def test_audio_without_transcript_has_no_words() -> None:
+    assert words_with_audio([], 1.0, RATE_CPS) == ""
+
+
 def test_progress_adds_up_what_arrived() -> None:
     progress = ReplyProgress()
     assert progress.spoken(RATE_CPS) == ""
     progress.transcribed(TranscriptDelta("one two three"))
     assert progress.spoken(RATE_CPS) == ""
-    progress.received(0.2)
-    progress.received(0.2)
+    progress.received(0.35)
+    progress.received(0.35)
     assert progress.spoken(RATE_CPS) == "one two"
 
 
@@ -78,9 +82,8 @@ def test_the_cut_is_a_prefix_at_a_word_and_at_most_one_word_ahead(
     kept = words_with_audio([TranscriptDelta(text)], audio_s, rate_cps)
     assert text.startswith(kept)
     assert not kept or text[len(kept) : len(kept) + 1] in ("", " ")
-    # All but the last kept word end within the audio.
-    whole = kept.rsplit(" ", 1)[0] if " " in kept else ""
-    assert len(whole) / rate_cps <= audio_s + 1e-9
+    # All kept words but a single first one end within the audio.
+    assert " " not in kept or len(kept) / rate_cps <= audio_s + 0.0011
     assert bool(kept) == (audio_s > 0)
 
 

@@ -12,6 +12,9 @@ __all__ = ["ReplyProgress", "TranscriptDelta", "words_with_audio"]
 _CJK = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(rf"\s*(?:[{_CJK}]|[^\s{_CJK}]+)")
 
+# Audio lengths are sums of sample counts; a millisecond is far below a word.
+_ROUNDING_S = 0.001
+
 # A Chinese, Japanese or Korean character takes as long to say as about three Latin ones.
 _CJK_WEIGHT = 3
 
@@ -45,35 +48,50 @@ class ReplyProgress:
         self.audio_s += duration_s
 
     def spoken(self, rate_cps: float) -> str:
-        """The transcript up to the last word whose audio arrived."""
+        """The words whose audio arrived; see `words_with_audio`."""
         return words_with_audio(self._deltas, self.audio_s, rate_cps)
 
 
 def words_with_audio(deltas: Iterable[TranscriptDelta], audio_s: float, rate_cps: float) -> str:
     """The words of `deltas` whose audio lies within the first `audio_s` seconds of a reply.
 
-    A word counts once its audio has begun. Where a delta has a start of its own, its words are
-    placed from there; otherwise they follow the words before them at `rate_cps`, because
-    providers send the transcript ahead of the audio and arrival alone says nothing.
+    A word counts once its audio is complete; the first one once its audio has begun, so that a
+    reply of which something was heard is never empty. Where a delta has a start of its own, its
+    words are placed from there; otherwise they follow the words before them at `rate_cps`,
+    because providers send the transcript ahead of the audio and arrival alone says nothing.
 
     Args:
         deltas: The transcript, in order.
         audio_s: Seconds of audio that arrived; at most 0 gives an empty text.
         rate_cps: Characters spoken per second, above 0.
     """
+    if audio_s <= 0:
+        return ""
+    deltas = tuple(deltas)
     text = "".join(delta.text for delta in deltas)
-    given = _given_starts(deltas)
-    kept = 0
-    at_s = 0.0
-    for word in _WORD.finditer(text):
-        starts_s = [given[i] for i in range(word.start(), word.end()) if i in given]
-        if starts_s:
-            at_s = starts_s[0]
-        if at_s >= audio_s:
+    words = list(_WORD.finditer(text))
+    starts = _word_starts(words, _given_starts(deltas), rate_cps)
+    kept = 1
+    for index, word in enumerate(words):
+        end_s = starts[index] + _weight(word.group()) / rate_cps
+        if index + 1 < len(words):
+            end_s = min(end_s, starts[index + 1])
+        if end_s > audio_s + _ROUNDING_S:
             break
-        kept = word.end()
+        kept = index + 1
+    return text[: words[kept - 1].end()] if words else ""
+
+
+def _word_starts(
+    words: Iterable[re.Match[str]], given: dict[int, float], rate_cps: float
+) -> list[float]:
+    starts: list[float] = []
+    at_s = 0.0
+    for word in words:
+        at_s = next((given[i] for i in range(*word.span()) if i in given), at_s)
+        starts.append(at_s)
         at_s += _weight(word.group()) / rate_cps
-    return text[:kept]
+    return starts
 
 
 def _given_starts(deltas: Iterable[TranscriptDelta]) -> dict[int, float]:

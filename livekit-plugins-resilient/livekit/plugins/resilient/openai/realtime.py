@@ -16,7 +16,12 @@ from ..notify import notify
 
 if TYPE_CHECKING:
     import aiohttp
-    from openai.types.realtime import ResponseAudioDeltaEvent, ResponseCreatedEvent
+    from openai.types.realtime import (
+        ConversationItemAdded,
+        ConversationItemDeletedEvent,
+        ResponseAudioDeltaEvent,
+        ResponseCreatedEvent,
+    )
 
     from ..options import ResilienceOptions
 
@@ -62,6 +67,8 @@ class RealtimeSession(_impl.RealtimeSession):
         self._resilience = options_of(realtime_model)
         self._connection_log = ConnectionLog()
         self._progress: dict[str, ReplyProgress] = {}
+        # Items of the last replay that the server has not confirmed, with their predecessor.
+        self._unconfirmed: dict[str, tuple[str | None, llm.ChatItem]] = {}
         super().__init__(realtime_model, turn_detection_disabled=turn_detection_disabled)
 
     async def _create_ws_conn(self) -> aiohttp.ClientWebSocketResponse:
@@ -83,6 +90,14 @@ class RealtimeSession(_impl.RealtimeSession):
             ended = self._connection_log.ended(loop.time(), cause=cause, code=ws_conn.close_code)
             notify(self, self._resilience, ended)
 
+    def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
+        self._unconfirmed.pop(event.item.id or "", None)
+        super()._handle_conversion_item_added(event)
+
+    def _handle_conversion_item_deleted(self, event: ConversationItemDeletedEvent) -> None:
+        self._unconfirmed.pop(event.item_id, None)
+        super()._handle_conversion_item_deleted(event)
+
     def _handle_response_created(self, event: ResponseCreatedEvent) -> None:
         self._progress.clear()
         super()._handle_response_created(event)
@@ -102,21 +117,44 @@ class RealtimeSession(_impl.RealtimeSession):
         return self._progress.setdefault(item_id, ReplyProgress())
 
     def _flush_before_replay(self) -> None:
-        """Put what the cut reply said into the record that is about to be replayed.
+        """Complete the record that is about to be replayed.
+
+        Runs once per attempt to reconnect, and gives the same record however many it takes.
+        """
+        self._restore_unconfirmed()
+        self._record_cut_reply()
+        previous_id: str | None = None
+        self._unconfirmed = {}
+        for item in self._remote_chat_ctx.to_chat_ctx().items:
+            self._unconfirmed[item.id] = (previous_id, item)
+            previous_id = item.id
+
+    def _restore_unconfirmed(self) -> None:
+        """Bring back what the last replay sent and a second drop kept from being confirmed.
+
+        Upstream starts each replay with an empty record and refills it from confirmations.
+        """
+        mirror = self._remote_chat_ctx
+        for item_id, (previous_id, item) in self._unconfirmed.items():
+            if mirror.get(item_id) is None:
+                if previous_id is not None and mirror.get(previous_id) is None:
+                    previous_id = mirror.tail_id
+                mirror.insert(previous_id, item)
+
+    def _record_cut_reply(self) -> None:
+        """Put what the cut reply said into the record.
 
         Upstream fills in a reply's text when its response is done, so a reply that was cut is
-        an empty item, and the replay leaves empty items out. Runs once per attempt, and always
-        with the same outcome.
+        an empty item, and the replay leaves empty items out.
         """
         generation = self._current_generation
         if not isinstance(generation, _impl._ResponseGeneration):
             return
         for item_id in generation.messages:
             progress = self._progress.get(item_id)
-            if progress is None or not progress.audio_s:
-                continue
-            text = progress.spoken(self._resilience.speech_rate_cps) or UNTRANSCRIBED
-            self._record_reply(item_id, text)
+            if progress is not None and progress.audio_s:
+                text = progress.spoken(self._resilience.speech_rate_cps)
+                self._record_reply(item_id, text or UNTRANSCRIBED)
 
     def _record_reply(self, item_id: str, text: str) -> None:
         node = self._remote_chat_ctx.get(item_id)
