@@ -53,8 +53,11 @@ def load_overrides(folder: Path) -> list[Override]:
     table = read_toml(path, InvalidPatch)
     name = f"{folder.name}/{OVERRIDES_FILE}"
     check_keys(table, set(), ("override",), name)
+    entries = table.get("override", [])
+    if not isinstance(entries, list):
+        raise InvalidPatch(f"{name}: override must be a list of tables")
     overrides = []
-    for i, entry in enumerate(table.get("override", []), 1):
+    for i, entry in enumerate(entries, 1):
         where = f"{name}: override {i}"
         check_keys(entry, set(_FIELDS), tuple(_FIELDS), where)
         values = {

@@ -307,3 +307,39 @@ def test_crlf_files_stay_crlf(edited: Edited) -> None:
     assert result == CODE.replace(
         "    # about total\n", "    one()\n    two()\n    # about total\n"
     ).replace("\n", "\r\n")
+
+
+# -- parameters
+
+
+def test_add_parameter_reaches_the_overload_stubs(edited: Edited) -> None:
+    code = """\
+class Box:
+    @overload
+    def __init__(self, *, size: int = 1) -> None: ...
+    @overload
+    def __init__(self, *, name: str) -> None: ...
+    def __init__(self, *, size: int = 1, name: str | None = None, **rest: int) -> None:
+        pass
+"""
+    edit = {"op": "add-parameter", "scope": "Box.__init__", "code": "more: X | None = None"}
+    assert edited(code, **edit) == code.replace(
+        "size: int = 1) ", "size: int = 1, more: X | None = None) "
+    ).replace("name: str) ", "name: str, more: X | None = None) ").replace(
+        "= None, **rest", "= None, more: X | None = None, **rest"
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "error", "says"),
+    [
+        ("def work(a):", Refused, "no keyword-only parameter"),
+        ("def work(*, more=1):", AlreadyApplied, "already takes more"),
+        ("class work:", Refused, "needs a function"),
+    ],
+)
+def test_add_parameter_refuses_where_it_does_not_fit(
+    edited: Edited, header: str, error: type[PatchProblem], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        edited(f"{header}\n    pass\n", op="add-parameter", scope="work", code="more: int = 2")
