@@ -9,7 +9,7 @@ import pytest
 from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.openai import OpenAIRealtimeServer
 from livekit.plugins.resilient.testing.openai.peer import OpenAIPeer, types_of
-from livekit.plugins.resilient.testing.script import Reply, TurnRequest
+from livekit.plugins.resilient.testing.script import Reply, TurnRequest, TurnSource
 
 pytestmark = pytest.mark.virtual_time
 
@@ -107,7 +107,7 @@ async def test_without_turn_detection_nothing_happens_until_a_commit() -> None:
 
 async def speak_into_a_reply(**flags: Any) -> tuple[list[str], dict[str, Any]]:
     """Speak while a reply is generated; the events after it, and the reply's end."""
-    replies = [Reply("a long answer " * 10), "Short."]
+    replies: list[TurnSource] = [Reply("a long answer " * 10), "Short."]
     async with (
         OpenAIRealtimeServer(replies, pace="realtime") as server,
         OpenAIPeer(server, timeout_s=60) as peer,

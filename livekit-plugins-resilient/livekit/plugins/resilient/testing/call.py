@@ -205,7 +205,8 @@ class HeadlessCall:
     ) -> HeardSegment:
         """Return the first segment that began at `after` or later, once it has been heard.
 
-        `after` is a loop time; by default that of the latest `say` or `generate_reply`.
+        `after` is a loop time; by default that of the latest `say` or `generate_reply`. The
+        session writes its history a little later: call `agent_done` before you look there.
         """
         since = self._mark if after is None else after
         return await self.until(
