@@ -6,7 +6,7 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -120,10 +120,6 @@ class SimConnection(ABC):
     @abstractmethod
     def on_closed(self) -> None:
         """The connection is gone; stop what was going on."""
-
-    @abstractmethod
-    def is_speaking(self) -> bool:
-        """Whether a turn of the model is going on."""
 
     @abstractmethod
     def repeat_call(self) -> None:
@@ -276,8 +272,7 @@ class SimConnection(ABC):
             await self.perform_due(AtAudio, lambda t: start_s <= t.position_s < end_s)
         copies = 1
         if faults.watches(Before):
-            for fault, action in faults.fire(Before, self.number, lambda t: t.event in item.kinds):
-                del fault
+            for _, action in faults.fire(Before, self.number, lambda t: t.event in item.kinds):
                 if isinstance(action, Swallow):
                     self._note_fault(action)
                     copies = 0
@@ -434,8 +429,3 @@ class ProtocolViolation(Exception):
         self.frame = frame
         self.code = code
         self.reason = reason
-
-
-def kinds_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Event names without repeats, in order."""
-    return tuple(dict.fromkeys(names))

@@ -74,6 +74,7 @@ class SimulatedServer(ABC):
         self.script = Script(replies, default_reply)
         self.faults = FaultEngine(self.vocabulary, faults)
         self.clock = clock if clock is not None else Clock()
+        self._owns_clock = clock is None
         self.pace: float | None = 1.0 if pace == "realtime" else pace
         self.transcript_lead_s = transcript_lead_s
         self.strict = strict
@@ -160,7 +161,8 @@ class SimulatedServer(ABC):
         if listener is None:
             return
         self._stopping.set()
-        self.clock.stop()
+        if self._owns_clock:
+            self.clock.stop()
         for wire in tuple(self._wires):
             wire.abort()
         listener.close(close_connections=False)

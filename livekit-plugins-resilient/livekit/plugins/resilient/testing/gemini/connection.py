@@ -91,9 +91,6 @@ class GeminiConnection(SimConnection):
         """Whether a tool response for an unknown call closes the connection."""
         return self.server.strict
 
-    def is_speaking(self) -> bool:
-        return self.turn is not None
-
     def require_session(self) -> Session:
         """The session; only called after set-up."""
         assert self.session is not None
