@@ -118,7 +118,7 @@ async def _() -> None:
 @shows(HangHandshake)
 async def _() -> None:
     async with simulator(Fault(OnConnection(1), HangHandshake(30))) as server:
-        with pytest.raises(TimeoutError):
+        with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(OpenAIPeer(server).__aenter__(), 5)
         assert server.dials()[0].status == 0
 

@@ -76,9 +76,6 @@ class OpenAIConnection(SimConnection):
         for response in self.responses:
             response.stop()
 
-    def is_speaking(self) -> bool:
-        return self.active_response is not None
-
     def expire(self, how: SessionExpired) -> None:
         """End the session at its cap."""
         message = EXPIRED.format(minutes=(self.server.session_cap_s or 3600.0) / 60)

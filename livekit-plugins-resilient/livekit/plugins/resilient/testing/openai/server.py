@@ -172,6 +172,14 @@ class OpenAIRealtimeServer(SimulatedServer):
         raise LookupError(f"connection {connection} was never accepted")
 
     @property
+    def generating(self) -> bool:
+        """Whether a response goes on, on any connection."""
+        return any(
+            isinstance(connection, OpenAIConnection) and connection.active_response is not None
+            for connection in self.connections.values()
+        )
+
+    @property
     def _root(self) -> str:
         return f"http://{self.host}:{self.port}"
 
