@@ -89,12 +89,12 @@ class Calls(RuleBasedStateMachine):
     def feed(self, fact: Fact) -> None:
         was_open = self.open
         self.note_before(fact)
+        if isinstance(fact, f.GenerationEnded) and fact.generation_id == self.open:
+            self.open = None
         decisions = self.conversation.receive(fact)
         if isinstance(fact, f.Connected) and fact.words_lost:
             self.claimed = True
         self.carry_out(decisions, before=was_open)
-        if isinstance(fact, f.GenerationEnded) and fact.generation_id == self.open:
-            self.open = None
         self.take_due()
 
     def note_before(self, fact: Fact) -> None:

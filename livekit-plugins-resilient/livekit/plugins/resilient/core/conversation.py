@@ -32,6 +32,20 @@ _ENDINGS: dict[f.Ending, How] = {
 }
 
 
+# These arrive by the dozen per second and never bring a deadline forward to now.
+_POSTPONING = frozenset(
+    (
+        f.MessageArrived,
+        f.PongArrived,
+        f.LocalSpeechHinted,
+        f.AudioReceived,
+        f.TextReceived,
+        f.PlaybackStarted,
+        f.PlaybackProgressed,
+    )
+)
+
+
 class IllegalFactError(ResilienceError, ValueError):
     """A fact cannot have happened in this state. It changed nothing."""
 
@@ -87,8 +101,8 @@ class Conversation:
             return ()
         decisions = self._take(fact)
         self._link = link
-        if isinstance(fact, f.MessageArrived | f.PongArrived | f.LocalSpeechHinted):
-            return decisions  # evidence only postpones
+        if type(fact) in _POSTPONING:
+            return decisions
         return decisions + self.due(fact.at)
 
     def next_deadline(self) -> float | None:
@@ -96,13 +110,15 @@ class Conversation:
         if self._link is not Link.UP:
             return None
         suspicion = self._suspicion()
-        deadlines = (
+        earliest = None if suspicion is None else suspicion[0]
+        for at in (
             self._finalise_deadline(),
             self._redrive_deadline(),
             self._replies.failure_deadline(),
-            None if suspicion is None else suspicion[0],
-        )
-        return min((at for at in deadlines if at is not None), default=None)
+        ):
+            if at is not None and (earliest is None or at < earliest):
+                earliest = at
+        return earliest
 
     def due(self, now: float) -> tuple[Decision, ...]:
         """What has fallen due by `now`. Afterwards `next_deadline()` is later than `now`."""
