@@ -121,10 +121,7 @@ async def speak_into_a_reply(**flags: Any) -> tuple[list[str], dict[str, Any]]:
         while not any(m["type"] == "response.done" for m in peer.received):
             await peer.receive()
         done = next(m for m in peer.received if m["type"] == "response.done")
-        await server.wait_until(
-            lambda: not any(c.is_speaking() for c in server.connections.values()),
-            timeout_s=60,
-        )
+        await server.wait_until(lambda: not server.generating, timeout_s=60)
         await peer.configure()
         names = types_of(peer.received[seen:])
         response: dict[str, Any] = done["response"]
