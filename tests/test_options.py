@@ -1,0 +1,137 @@
+"""Bad options are refused by name when they are built; good ones reach the core as bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from livekit.plugins.resilient.core import limits
+from livekit.plugins.resilient.errors import OptionError
+from livekit.plugins.resilient.options import ResilienceOptions
+
+REQUIRED = (
+    "connect_timeout_s",
+    "reconnect_deadline_s",
+    "redial_base_s",
+    "redial_cap_s",
+    "healthy_after_s",
+    "redrive_after_s",
+    "speech_quiet_s",
+)
+WATCHDOGS = {  # option: bound
+    "finalise_interrupted_after_s": "interrupted_after_s",
+    "finalise_complete_after_s": "complete_after_s",
+    "finalise_stalled_after_s": "stalled_after_s",
+    "finalise_silent_after_s": "silent_after_s",
+    "liveness_timeout_s": "liveness_timeout_s",
+    "liveness_reply_after_s": "reply_silent_after_s",
+    "liveness_speech_after_s": "unheard_after_s",
+}
+
+
+def build(**fields: Any) -> ResilienceOptions:
+    return ResilienceOptions(**fields)
+
+
+def test_every_time_is_checked_here() -> None:
+    named = {f.name for f in dataclasses.fields(ResilienceOptions) if f.name.endswith("_s")}
+    assert named == {*REQUIRED, *WATCHDOGS}
+
+
+@pytest.mark.parametrize("field", [*REQUIRED, *WATCHDOGS])
+@pytest.mark.parametrize(
+    "value", [0, -1.0, float("nan"), float("inf"), True, "3", [1]], ids=lambda value: repr(value)
+)
+def test_a_time_that_is_not_above_0_is_refused_by_name(field: str, value: object) -> None:
+    with pytest.raises(OptionError, match=f"^{field}=.*seconds above 0") as caught:
+        build(**{field: value})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("field", REQUIRED)
+def test_none_is_refused_where_nothing_can_be_switched_off(field: str) -> None:
+    with pytest.raises(OptionError, match=f"^{field}=None"):
+        build(**{field: None})
+
+
+@pytest.mark.parametrize(("option", "bound"), WATCHDOGS.items())
+def test_none_switches_a_watchdog_off(option: str, bound: str) -> None:
+    assert getattr(build().bounds(8.0), bound) is not None
+    assert getattr(build(**{option: None}).bounds(8.0), bound) is None
+
+
+@pytest.mark.parametrize(("option", "bound"), [*WATCHDOGS.items(), ("redrive_after_s",) * 2])
+def test_a_time_reaches_the_core(option: str, bound: str) -> None:
+    assert getattr(build(**{option: 4.25}).bounds(8.0), bound) == 4.25
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"redial_base_s": 9.0}, "redial_base_s"),
+        ({"redial_cap_s": 0.1}, "redial_base_s"),
+        ({"reconnect_deadline_s": 9.0}, "connect_timeout_s"),
+        ({"redrive_after_s": 15.5}, "redrive_after_s"),
+        ({"finalise_silent_after_s": 2.0}, "redrive_after_s"),
+    ],
+)
+def test_times_that_contradict_each_other_are_refused(fields: dict[str, float], named: str) -> None:
+    with pytest.raises(OptionError, match=f"^{named}=.*at most") as caught:
+        build(**fields)
+    assert caught.value.field == named
+
+
+def test_a_bound_that_is_off_contradicts_nothing() -> None:
+    assert build(redrive_after_s=99.0, finalise_silent_after_s=None).redrive_after_s == 99.0
+
+
+@pytest.mark.parametrize("field", ["redrive", "speech_hint"])
+@pytest.mark.parametrize("value", [None, 1, "yes"])
+def test_a_switch_takes_true_or_false(field: str, value: object) -> None:
+    with pytest.raises(OptionError, match=f"^{field}="):
+        build(**{field: value})
+
+
+def test_the_switches_reach_the_core() -> None:
+    assert build(redrive=False).bounds(8.0).redrive is False
+    assert build(speech_hint=False).bounds(8.0).unheard_after_s is None
+
+
+@pytest.mark.parametrize("seconds", [limits.GEMINI_LIVENESS_TIMEOUT_S, 8.0])
+def test_the_provider_decides_its_own_liveness(seconds: float) -> None:
+    assert build().bounds(seconds).liveness_timeout_s == seconds
+    assert build(liveness_timeout_s=3.0).bounds(seconds).liveness_timeout_s == 3.0
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("be brief", "a function or a mapping"),
+        ({"greeting": "hello"}, "greeting"),
+        ({"reply_requested": "hello"}, "reply_requested"),
+        ({"reply_cut": ""}, "reply_cut"),
+        ({"reply_cut": 3}, "reply_cut"),
+    ],
+)
+def test_bad_instructions_are_refused(value: object, said: str) -> None:
+    with pytest.raises(OptionError, match=said) as caught:
+        build(redrive_instructions=value)
+    assert caught.value.field == "redrive_instructions"
+
+
+@pytest.mark.parametrize("value", [None, lambda context: "x", {"reply_cut": "go on"}, {}])
+def test_good_instructions_are_kept(value: object) -> None:
+    assert build(redrive_instructions=value).redrive_instructions is value
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), "fast"])
+def test_a_speech_rate_is_above_0(value: object) -> None:
+    with pytest.raises(OptionError, match="speech_rate_cps"):
+        build(speech_rate_cps=value)
+
+
+def test_on_event_is_callable() -> None:
+    with pytest.raises(OptionError, match="on_event"):
+        build(on_event=3)
