@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from .errors import DownloadFailed, HashMismatch, IndexUnreachable, PipMissing
@@ -50,7 +50,7 @@ def pristine(layout: Layout, version: Version) -> Path:
         if not _is_current(folder, pins):
             with tempfile.TemporaryDirectory() as scratch:
                 wheels = download(pins, Path(scratch))
-                _lay_out(wheels, pins, folder)
+                lay_out(wheels, pins, folder)
     return folder
 
 
@@ -115,7 +115,8 @@ def _is_text(name: str) -> bool:
     return path.suffix in _TEXT_SUFFIXES or path.name in _TEXT_NAMES
 
 
-def _lay_out(wheels: dict[str, Path], pins: Sequence[Pin], folder: Path) -> None:
+def lay_out(wheels: Mapping[str, Path], pins: Sequence[Pin], folder: Path) -> None:
+    """Put the text files of the wheels into a folder, all or nothing, and stamp it."""
     stage = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(stage, ignore_errors=True)
     files: dict[str, str] = {}

@@ -59,6 +59,7 @@ def run_probes(layout: Layout, overlay: Path, probes: Sequence[str]) -> dict[str
     # fmt: off
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+        "--continue-on-collection-errors",
         "-o", "junit_family=xunit1", f"--junitxml={report}", *present,
     ]
     # fmt: on

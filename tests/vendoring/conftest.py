@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 import textwrap
 import zipfile
 from collections.abc import Callable, Mapping
@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from vendoring.fetch import lay_out
+from vendoring.hashing import sha256
 from vendoring.layout import Layout
-from vendoring.locks import DISTRIBUTIONS
+from vendoring.locks import DISTRIBUTIONS, Pin
 from vendoring.patchfile import Patch, parse_patch
+from vendoring.versions import Version
 
 ENGINE = '''\
 """A made-up engine."""
@@ -117,6 +120,8 @@ class Checkout:
 
     layout: Layout
     index: Path
+    # Lay releases out at once, so that tests of other things need not wait for pip.
+    stocked: bool = True
 
     def write(self, name: str, text: str) -> Path:
         path = self.layout.root / name
@@ -136,12 +141,15 @@ class Checkout:
             },
             "livekit-plugins-openai": {"livekit/plugins/openai/models.py": "X = 1\n"},
         }
-        lines = []
-        for dist in DISTRIBUTIONS:
-            wheel = build_wheel(self.index, dist, version, contents[dist])
-            digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-            lines.append(f"{dist}=={version} --hash=sha256:{digest}\n")
-        return lines
+        wheels = {d: build_wheel(self.index, d, version, contents[d]) for d in DISTRIBUTIONS}
+        pins = [
+            Pin(dist, Version.parse(version), sha256(wheel.read_bytes()))
+            for dist, wheel in wheels.items()
+        ]
+        if self.stocked:
+            self.layout.pristine.mkdir(parents=True, exist_ok=True)
+            lay_out(wheels, pins, self.layout.pristine / version)
+        return [f"{pin.requirement()}\n" for pin in pins]
 
     def add_patch(self, name: str, edits: str, **fields: str) -> None:
         """Write a patch file and list it in the series."""
@@ -204,14 +212,25 @@ module = "livekit.agents.llm._realtime.openai"
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
-    """A checkout locked to a made-up 1.8.1; 1.8.0 is in the range lock. pip sees nothing else."""
-    index = tmp_path / "index"
-    index.mkdir()
+def checkout(tmp_path: Path) -> Checkout:
+    """A checkout locked to a made-up 1.8.1, with 1.8.0 in the range lock; both are fetched."""
+    return make_checkout(tmp_path)
+
+
+@pytest.fixture
+def unfetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    """The same before anything was fetched; pip sees a folder of made-up wheels only."""
+    made = make_checkout(tmp_path, stocked=False)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    made = Checkout(Layout(tmp_path / "root"), index)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(made.index))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return made
+
+
+def make_checkout(folder: Path, *, stocked: bool = True) -> Checkout:
+    index = folder / "index"
+    index.mkdir()
+    made = Checkout(Layout(folder / "root"), index, stocked)
     made.write("vendor/upstream.lock", "".join(made.release("1.8.1")))
     made.write("vendor/range.lock", "".join(made.release("1.8.0")))
     made.write("vendor/targets.toml", TARGETS)

@@ -22,44 +22,44 @@ LOCKED = Version(1, 8, 1)
 HELPERS = "livekit/plugins/google/realtime/helpers.py"
 
 
-def empty(checkout: Checkout) -> None:
+def empty(unfetched: Checkout) -> None:
     """Take the wheels away: from now on every download fails."""
-    for wheel in checkout.index.iterdir():
+    for wheel in unfetched.index.iterdir():
         wheel.unlink()
 
 
-def test_sources_are_laid_out_and_not_fetched_again(checkout: Checkout) -> None:
-    folder = pristine(checkout.layout, LOCKED)
+def test_sources_are_laid_out_and_not_fetched_again(unfetched: Checkout) -> None:
+    folder = pristine(unfetched.layout, LOCKED)
     assert (folder / HELPERS).read_text().startswith("from ..tools")
     assert (folder / "livekit_agents-1.8.1.dist-info" / "METADATA").exists()
-    empty(checkout)
-    assert pristine(checkout.layout, LOCKED) == folder
+    empty(unfetched)
+    assert pristine(unfetched.layout, LOCKED) == folder
 
 
-def test_a_changed_file_is_fetched_again(checkout: Checkout) -> None:
-    path = pristine(checkout.layout, LOCKED) / HELPERS
+def test_a_changed_file_is_fetched_again(unfetched: Checkout) -> None:
+    path = pristine(unfetched.layout, LOCKED) / HELPERS
     good = path.read_text()
     path.write_text("changed = 1\n")
-    assert (pristine(checkout.layout, LOCKED) / HELPERS).read_text() == good
+    assert (pristine(unfetched.layout, LOCKED) / HELPERS).read_text() == good
 
 
-def test_another_lock_is_fetched_again(checkout: Checkout) -> None:
-    pristine(checkout.layout, LOCKED)
-    lines = checkout.release("1.8.1", engine="ANOTHER = 1\n")
-    checkout.write("vendor/upstream.lock", "".join(lines))
-    folder = pristine(checkout.layout, LOCKED)
+def test_another_lock_is_fetched_again(unfetched: Checkout) -> None:
+    pristine(unfetched.layout, LOCKED)
+    lines = unfetched.release("1.8.1", engine="ANOTHER = 1\n")
+    unfetched.write("vendor/upstream.lock", "".join(lines))
+    folder = pristine(unfetched.layout, LOCKED)
     assert (folder / "livekit/plugins/google/realtime/engine.py").read_text() == "ANOTHER = 1\n"
 
 
-def test_pip_refuses_a_wheel_with_another_hash(checkout: Checkout) -> None:
-    checkout.release("1.8.1", engine="TAMPERED = 1\n")
+def test_pip_refuses_a_wheel_with_another_hash(unfetched: Checkout) -> None:
+    unfetched.release("1.8.1", engine="TAMPERED = 1\n")
     with pytest.raises(HashMismatch, match=r"another file than the lock names.*google 1\.8\.1"):
-        pristine(checkout.layout, LOCKED)
-    assert not (checkout.layout.pristine / "1.8.1").exists()
+        pristine(unfetched.layout, LOCKED)
+    assert not (unfetched.layout.pristine / "1.8.1").exists()
 
 
 def test_the_hash_is_checked_again_after_pip(
-    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+    unfetched: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Should pip ever let a wrong file pass, it is still refused."""
     real = subprocess.run
@@ -68,26 +68,26 @@ def test_the_hash_is_checked_again_after_pip(
         done: subprocess.CompletedProcess[str] = real(command, **kwargs)
         into = command[command.index("--dest") + 1]
         shutil.copy(
-            checkout.index / "livekit_agents-1.8.0-py3-none-any.whl",
+            unfetched.index / "livekit_agents-1.8.0-py3-none-any.whl",
             f"{into}/livekit_agents-1.8.1-py3-none-any.whl",
         )
         return done
 
     monkeypatch.setattr(subprocess, "run", tampering)
     with pytest.raises(HashMismatch, match=r"wheel of livekit-agents 1\.8\.1 is not the locked"):
-        pristine(checkout.layout, LOCKED)
+        pristine(unfetched.layout, LOCKED)
 
 
-def test_a_release_that_the_index_lacks_is_said_so(checkout: Checkout) -> None:
-    empty(checkout)
+def test_a_release_that_the_index_lacks_is_said_so(unfetched: Checkout) -> None:
+    empty(unfetched)
     with pytest.raises(
         DownloadFailed, match=r"could not download livekit-agents 1\.8\.1.*it said: "
     ):
-        pristine(checkout.layout, LOCKED)
+        pristine(unfetched.layout, LOCKED)
 
 
 def test_an_unreachable_index_is_said_so(
-    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+    unfetched: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -98,10 +98,10 @@ def test_an_unreachable_index_is_said_so(
         monkeypatch.setenv("PIP_RETRIES", "1")
         monkeypatch.setenv("PIP_TIMEOUT", "1")
         with pytest.raises(IndexUnreachable, match="package index could not be reached"):
-            pristine(checkout.layout, LOCKED)
+            pristine(unfetched.layout, LOCKED)
 
 
-def test_a_missing_pip_is_said_so(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pip_is_said_so(unfetched: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
 
     def without_pip(name: str, package: str | None = None) -> ModuleSpec | None:
@@ -109,4 +109,4 @@ def test_a_missing_pip_is_said_so(checkout: Checkout, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(importlib.util, "find_spec", without_pip)
     with pytest.raises(PipMissing, match=r"has no pip.*ensurepip"):
-        pristine(checkout.layout, LOCKED)
+        pristine(unfetched.layout, LOCKED)

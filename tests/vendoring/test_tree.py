@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vendoring import provenance
+from vendoring import fetch, provenance
 from vendoring.errors import InvalidConfig, NotFound, UnsupportedVersion
 from vendoring.locks import locked_pins
 from vendoring.patchfile import load_all
@@ -37,10 +37,14 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*.*")}
 
 
-def cut_off(checkout: Checkout) -> None:
-    """From now on, a download fails."""
-    for wheel in checkout.index.iterdir():
-        wheel.unlink()
+@pytest.fixture(autouse=True)
+def no_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sources are there already, so every download is one too many."""
+
+    def refuse(pins: object, into: object) -> None:
+        raise AssertionError("downloaded without need")
+
+    monkeypatch.setattr(fetch, "download", refuse)
 
 
 def test_the_tree_is_complete(checkout: Checkout) -> None:
@@ -94,7 +98,6 @@ def test_the_bill_of_materials_names_the_pins(checkout: Checkout) -> None:
 def test_an_unchanged_tree_is_left_alone_without_a_network(checkout: Checkout) -> None:
     tree = ensure(checkout.layout)
     inode = tree.stat().st_ino
-    cut_off(checkout)
     checkout.layout.pristine.rename(checkout.layout.root / "elsewhere")
     ensure(checkout.layout)
     assert tree.stat().st_ino == inode
@@ -104,7 +107,6 @@ def test_an_unchanged_tree_is_left_alone_without_a_network(checkout: Checkout) -
 def test_a_damaged_tree_is_made_again_without_a_network(checkout: Checkout, damage: str) -> None:
     tree = ensure(checkout.layout)
     before = snapshot(tree)
-    cut_off(checkout)
     if damage == "change":
         (tree / "google/log.py").write_text("x = 1\n")
     elif damage == "remove":
@@ -117,7 +119,6 @@ def test_a_damaged_tree_is_made_again_without_a_network(checkout: Checkout, dama
 
 def test_a_new_patch_makes_a_new_tree_without_a_network(checkout: Checkout) -> None:
     tree = ensure(checkout.layout)
-    cut_off(checkout)
     checkout.add_patch("google/sample", MOVE)
     ensure(checkout.layout)
     assert "resilient-patch: google/sample" in (tree / "google/realtime_api.py").read_text()
