@@ -28,16 +28,11 @@ class FakeModel(llm.RealtimeModel):
     """Says "hello there" for `reply_s` seconds whenever it is asked or spoken to."""
 
     def __init__(self, *, reply_s: float = 2.0) -> None:
-        super().__init__(
-            capabilities=llm.RealtimeCapabilities(
-                message_truncation=True,
-                turn_detection=True,
-                user_transcription=True,
-                auto_tool_reply_generation=False,
-                audio_output=True,
-                manual_function_calls=False,
-            )
+        able = dict.fromkeys(
+            ("audio_output", "message_truncation", "turn_detection", "user_transcription"), True
         )
+        unable = dict.fromkeys(("auto_tool_reply_generation", "manual_function_calls"), False)
+        super().__init__(capabilities=llm.RealtimeCapabilities(**able, **unable))
         self.reply_s = reply_s
         self.calls: deque[llm.FunctionCall] = deque()
         self.truncated_ms: list[int] = []
@@ -58,9 +53,9 @@ class FakeSession(llm.RealtimeSession[Any]):
     def __init__(self, model: FakeModel) -> None:
         super().__init__(model)
         self._fake = model
-        self._chat_ctx = llm.ChatContext.empty()
         self._tools = llm.ToolContext.empty()
         self._ears = audio.SpeechDetector(RATE)
+        self._chat_ctx = llm.ChatContext.empty()
         self._number = 0
         self._worker = asyncio.create_task(asyncio.Event().wait(), name="fake-worker")
 
@@ -139,12 +134,10 @@ class FakeSession(llm.RealtimeSession[Any]):
             raise self._fake.close_error
 
     def fail(self, error: Exception, *, recoverable: bool) -> None:
-        self.emit(
-            "error",
-            llm.RealtimeModelError(
-                timestamp=time.time(), label="fake", error=error, recoverable=recoverable
-            ),
+        event = llm.RealtimeModelError(
+            error=error, recoverable=recoverable, label="fake", timestamp=time.time()
         )
+        self.emit("error", event)
 
 
 async def _stream(text: str) -> AsyncIterator[str]:

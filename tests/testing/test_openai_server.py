@@ -96,9 +96,8 @@ async def test_the_audio_is_the_scripts_and_the_words_lie_where_it_says() -> Non
         assert spoken_audio(events) == reply.pcm(24_000, seed=1)
         sent_s = 0.0
         for event in events:
-            if event["type"] == "response.output_audio.delta":
-                sent_s += audio.duration_of(audio.decode_audio(event["delta"]), 24_000)
-            elif event["type"] == "response.output_audio_transcript.delta":
+            sent_s += audio.duration_of(spoken_audio([event]), 24_000)
+            if spoken_text([event]):
                 word = next(w for w in reply.words if w.text == event["delta"])
                 assert event["start_time"] == pytest.approx(word.start_s, abs=1e-5)
                 # A word is announced with the audio that begins it.

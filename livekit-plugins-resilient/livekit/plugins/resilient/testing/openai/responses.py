@@ -183,11 +183,11 @@ class Response:
         item.arguments, item.status = arguments, "completed"
         self._emit(
             "response.function_call_arguments.done",
+            arguments=arguments,
+            name=item.name,
             output_index=self._index(item),
             item_id=item.item_id,
             call_id=item.call_id,
-            name=item.name,
-            arguments=arguments,
         )
         self._item_done(item, previous)
 
