@@ -53,9 +53,9 @@ class FakeSession(llm.RealtimeSession[Any]):
     def __init__(self, model: FakeModel) -> None:
         super().__init__(model)
         self._fake = model
-        self._tools = llm.ToolContext.empty()
-        self._ears = audio.SpeechDetector(RATE)
         self._chat_ctx = llm.ChatContext.empty()
+        self._ears = audio.SpeechDetector(RATE)
+        self._tools = llm.ToolContext([])
         self._number = 0
         self._worker = asyncio.create_task(asyncio.Event().wait(), name="fake-worker")
 
