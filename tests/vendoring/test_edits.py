@@ -316,17 +316,17 @@ def test_add_parameter_reaches_the_overload_stubs(edited: Edited) -> None:
     code = """\
 class Box:
     @overload
-    def __init__(self, *, size: int = 1) -> None: ...
+    def fill(self, *, size=1): ...
     @overload
-    def __init__(self, *, name: str) -> None: ...
-    def __init__(self, *, size: int = 1, name: str | None = None, **rest: int) -> None:
+    def fill(self, *, name): ...
+    def fill(self, *, size=1, name=None, **rest):
         pass
 """
-    edit = {"op": "add-parameter", "scope": "Box.__init__", "code": "more: X | None = None"}
+    edit = {"op": "add-parameter", "scope": "Box.fill", "code": "more: X | None = None"}
     assert edited(code, **edit) == code.replace(
-        "size: int = 1) ", "size: int = 1, more: X | None = None) "
-    ).replace("name: str) ", "name: str, more: X | None = None) ").replace(
-        "= None, **rest", "= None, more: X | None = None, **rest"
+        "size=1):", "size=1, more: X | None = None):"
+    ).replace("name):", "name, more: X | None = None):").replace(
+        "name=None, **rest", "name=None, more: X | None = None, **rest"
     )
 
 
