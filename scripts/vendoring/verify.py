@@ -16,7 +16,7 @@ from .check import (
 )
 from .layout import Layout
 from .leak import UpstreamText, load_allowed
-from .locks import known_versions, locked_version
+from .locks import known_versions, locked_version, pins_for
 from .patchfile import OVERRIDES_FILE, Patch
 from .probes import Outcome, build_overlay, run_probes
 from .versions import Version
@@ -83,6 +83,10 @@ def verify(
     locked = locked_version(layout)
     wanted = known_versions(layout) if versions is None else versions
     ordered = (locked, *(v for v in sorted(set(wanted)) if v != locked))
+    for version in ordered:
+        # An unknown version ends the run before anything is done.
+        inventory.targets.present(version)
+        pins_for(layout, version)
     findings: list[Finding] = []
     for version in ordered:
         log(f"checking upstream {version}")

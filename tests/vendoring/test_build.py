@@ -60,8 +60,7 @@ def sdist_in(folder: Path) -> Path:
 
 def unpack(sdist: Path, into: Path) -> Path:
     with tarfile.open(sdist) as archive:
-        for member in archive.getmembers():
-            archive.extract(member, into, set_attrs=False)
+        archive.extractall(into, filter="data")
     (project,) = into.iterdir()
     return project
 
