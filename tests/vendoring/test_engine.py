@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from vendoring import engine
 from vendoring.engine import HOOKS_IMPORT, apply, edited_scopes, scope_fingerprint
 from vendoring.errors import AlreadyApplied, NotFound, PatchProblem, Refused
 from vendoring.patchfile import Patch
@@ -209,3 +210,38 @@ def test_undo_is_the_inverse_of_render(data: bytes, draw: st.DataObject) -> None
     except PatchProblem:
         return
     assert undo(result, data, splices) == data
+
+
+# -- the proofs hold even if an operation were wrong
+
+
+def test_a_cut_outside_the_scope_is_refused(
+    source: bytes, make_patch: PatchMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = source.index(b"    def tell")
+    monkeypatch.setattr(engine, "plan", lambda *_: [Splice(place, place, b"    x = 1\n")])
+    with pytest.raises(Refused, match="reaches outside its scope"):
+        apply(source, make_patch(MOVE), "engine.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"\n    def extra(self): ...\n", r"also changed Session\.extra"),
+        (b"\nclass Other:\n    pass\n", r"also changed .*Session\.tell"),
+    ],
+)
+def test_text_that_breaks_out_of_its_scope_is_refused(
+    source: bytes,
+    make_patch: PatchMaker,
+    monkeypatch: pytest.MonkeyPatch,
+    text: bytes,
+    says: str,
+) -> None:
+    """It stands inside the scope and compiles, but takes what follows with it."""
+    scope = Source(source, "engine.py").scope("Session._run")
+    assert not isinstance(scope, ast.Module)
+    _, end, _ = Source(source, "engine.py").lines(scope)
+    monkeypatch.setattr(engine, "plan", lambda *_: [Splice(end, end, text)])
+    with pytest.raises(Refused, match=says):
+        apply(source, make_patch(MOVE), "engine.py")

@@ -338,3 +338,11 @@ def test_the_real_patches_apply_to_the_locked_version() -> None:
     findings = check_version(layout, inventory, locked_version(layout))
     assert inventory.patches
     assert [f for f in findings if f.status not in ("OK", "DRIFT", "-")] == []
+
+
+def test_every_probe_belongs_to_a_patch_and_every_patch_has_one() -> None:
+    layout = Layout.here()
+    found = {
+        p.relative_to(layout.root).as_posix() for p in layout.root.glob("tests/probes/*/test_*")
+    }
+    assert found == {p.probe for p in Inventory.load(layout).patches}
