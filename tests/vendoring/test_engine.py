@@ -245,3 +245,11 @@ def test_text_that_breaks_out_of_its_scope_is_refused(
     monkeypatch.setattr(engine, "plan", lambda *_: [Splice(end, end, text)])
     with pytest.raises(Refused, match=says):
         apply(source, make_patch(MOVE), "engine.py")
+
+
+def test_a_result_that_cannot_be_undone_is_refused(
+    source: bytes, make_patch: PatchMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "render", lambda *args: render(*args).replace(b"told", b"said"))
+    with pytest.raises(Refused, match="bytes outside the edits changed"):
+        apply(source, make_patch(MOVE), "engine.py")

@@ -103,6 +103,13 @@ def test_a_patch_whose_requirement_failed_is_refused(checkout: Checkout) -> None
     assert "requires google/gone, which is not applied here" in found["google/after"].detail
 
 
+def test_a_patch_is_judged_on_top_of_those_before_it(checkout: Checkout) -> None:
+    ends = '[[edit]]\nop = "remove"\nin = "Session._dial"\nat = { kind = "Return" }\n'
+    checkout.add_patch("google/first", ends)
+    checkout.add_patch("google/second", ends)
+    assert statuses(checkout) == {"google/first": "DRIFT", "google/second": "NOT-FOUND"}
+
+
 def test_a_target_that_upstream_lacks_is_not_applicable(checkout: Checkout) -> None:
     checkout.add_patch("openai/early", '[[edit]]\nop = "add-import"\ncode = "import json"\n')
     assert statuses(checkout)["openai/early"] == "OK"
