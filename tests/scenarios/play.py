@@ -1,0 +1,125 @@
+"""Running one scenario with upstream's model or ours, with its faults or without."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from livekit.agents import inference, llm
+from livekit.plugins import google, openai, resilient
+
+from livekit.plugins.resilient import ResilienceOptions
+from livekit.plugins.resilient.testing import (
+    GeminiLiveServer,
+    HeadlessCall,
+    OpenAIRealtimeServer,
+    VirtualTimeHang,
+)
+from livekit.plugins.resilient.testing.errors import ServerTimeoutError
+
+from .registry import Flavour, ProviderName, Scenario
+from .stage import ScenarioFailed, Stage, Which
+
+RUN_LIMIT_S = 1800.0
+"""Virtual seconds that a scenario may take: half an hour of a call."""
+
+_Factory = Callable[..., llm.RealtimeModel]
+
+
+@dataclass(frozen=True)
+class _Models:
+    """How both models of one flavour are made, and the simulator's method that gives keywords."""
+
+    upstream: _Factory
+    ours: _Factory
+    keywords: Callable[[Any], Mapping[str, Any]]
+
+
+_MODELS: dict[tuple[ProviderName, Flavour], _Models] = {
+    ("gemini", "plain"): _Models(
+        google.realtime.RealtimeModel,
+        resilient.google.realtime.RealtimeModel,
+        GeminiLiveServer.model_kwargs,
+    ),
+    ("openai", "plain"): _Models(
+        openai.realtime.RealtimeModel,
+        resilient.openai.realtime.RealtimeModel,
+        OpenAIRealtimeServer.model_kwargs,
+    ),
+    ("openai", "azure"): _Models(
+        openai.realtime.RealtimeModel.with_azure,
+        resilient.openai.realtime.RealtimeModel.with_azure,
+        OpenAIRealtimeServer.azure_kwargs,
+    ),
+    ("openai", "azure-legacy"): _Models(
+        openai.realtime.RealtimeModel.with_azure,
+        resilient.openai.realtime.RealtimeModel.with_azure,
+        lambda server: server.azure_kwargs(legacy=True),
+    ),
+    ("openai", "inference"): _Models(
+        inference.RealtimeModel,
+        resilient.inference.RealtimeModel,
+        OpenAIRealtimeServer.inference_kwargs,
+    ),
+}
+_SERVERS: dict[ProviderName, type[GeminiLiveServer] | type[OpenAIRealtimeServer]] = {
+    "gemini": GeminiLiveServer,
+    "openai": OpenAIRealtimeServer,
+}
+
+
+async def play(scenario: Scenario, which: Which, *, faults: bool) -> float | None:
+    """Run a scenario on the current loop; return the dead air that it measured, in seconds.
+
+    Raises:
+        ScenarioFailed: the caller did not experience what is promised.
+        Exception: the scenario or the simulator is at fault.
+    """
+    server_class: Callable[..., Any] = _SERVERS[scenario.provider]
+    server = server_class(faults=scenario.faults if faults else (), **scenario.server)
+    models = _MODELS[scenario.provider, scenario.flavour]
+
+    def make_model() -> llm.RealtimeModel:
+        given: dict[str, Any] = {**models.keywords(server), **scenario.model}
+        if which == "upstream":
+            return models.upstream(**given)
+        return models.ours(**given, resilience=scenario.resilience or ResilienceOptions())
+
+    async with server:
+        options = dict(scenario.call)
+        if scenario.agent is not None:
+            options["agent"] = scenario.agent()
+        call = HeadlessCall(make_model(), **options)
+        stage: Stage[Any] = Stage(server, call, which=which, faulty=faults, make_model=make_model)
+        try:
+            await asyncio.wait_for(_perform(scenario, stage), RUN_LIMIT_S)
+        except ServerTimeoutError as exc:
+            raise ScenarioFailed(f"{exc}; {_end_of(call)}") from exc
+        except asyncio.TimeoutError as exc:
+            raise ScenarioFailed(f"no end within {RUN_LIMIT_S:g} s") from exc
+        except VirtualTimeHang as exc:
+            raise ScenarioFailed("the call hung") from exc
+        finally:
+            await call.aclose()
+    return stage.dead_air_s
+
+
+async def _perform(scenario: Scenario, stage: Stage[Any]) -> None:
+    async with stage.call:
+        await scenario.run(stage)
+    stage.require(stage.call.close_problem is None, "hanging up raises nothing and ends")
+    left = stage.call.leftover_tasks()
+    stage.require(not left, f"no task is left after the call: {left}")
+
+
+def _end_of(call: HeadlessCall) -> str:
+    """What is known about a call that got stuck."""
+    closed = call.closed
+    if closed is not None:
+        return f"the session had closed: {closed.reason}"
+    errors = [error for error in call.errors if not error.recoverable]
+    if errors:
+        return f"the model had given up: {type(errors[-1].error).__name__}"
+    return "the session was still open"

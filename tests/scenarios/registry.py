@@ -1,0 +1,159 @@
+"""The catalogue of faults: what a scenario is, and how one is written.
+
+    @scenario(
+        "drop-1006-mid-reply", kind="K1", rule="R1", provider="gemini",
+        faults=[Fault(AtAudio(1.5, connection=1), Abort())],
+        server={"replies": [LONG, SHORT]},
+        waits_for="R12",
+    )
+    async def answers_after_a_drop(stage: Stage[GeminiLiveServer]) -> None:
+        \"\"\"The reply stops, and the caller's next question is answered.\"\"\"
+        await stage.call.generate_reply(instructions="greet")
+        ...
+        stage.require(len(stage.server.dials()) == 2, "the connection was dialled once again")
+
+Scenarios live in `gemini/kNN_*.py` and `openai/kNN_*.py`, by the kind of fault. Each is run three
+times by `test_scenarios.py`: its control (no fault) with upstream's model and with ours, and the
+fault with ours. `scripts/bench.sh survival` also runs the fault with upstream's. Decorators can be
+stacked to give one function several names with different faults.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from livekit.plugins.resilient import ResilienceOptions
+from livekit.plugins.resilient.testing.faults import Fault
+
+if TYPE_CHECKING:
+    from livekit.agents import Agent
+
+    from .stage import Stage
+
+ProviderName: TypeAlias = Literal["gemini", "openai"]
+PROVIDERS: tuple[ProviderName, ...] = ("gemini", "openai")
+Flavour: TypeAlias = Literal["plain", "azure", "azure-legacy", "inference"]
+"""Which of a provider's public models is called; Gemini has only "plain"."""
+
+Run: TypeAlias = "Callable[[Stage[Any]], Awaitable[None]]"
+_Run = TypeVar("_Run", bound="Callable[[Any], Awaitable[None]]")
+
+RULES = tuple(f"R{number}" for number in range(1, 23))
+KINDS = tuple(f"K{number}" for number in range(1, 14))
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One named fault in one call.
+
+    Attributes:
+        name: kebab-case, unique over all providers.
+        kind: the kind of bug report, K1 to K13.
+        rule: the rule of the product that it tests, R1 to R22.
+        provider: whose simulator serves the call.
+        run: drives the call and asserts.
+        promise: one sentence, what the caller must experience; the docstring of `run`.
+        faults: the fault plan; left out in the control.
+        server: keywords for the simulator.
+        model: keywords for both models, over those of the simulator.
+        call: keywords for `HeadlessCall`.
+        agent: makes the agent; by default a `CallAgent` with its weather tool.
+        flavour: which of the provider's models.
+        resilience: for our model only; None takes the defaults.
+        waits_for: rules that our model does not keep yet; the scenario must fail until it does.
+    """
+
+    name: str
+    kind: str
+    rule: str
+    provider: ProviderName
+    run: Run = field(repr=False)
+    promise: str = field(repr=False)
+    faults: tuple[Fault, ...] = ()
+    server: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    model: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    call: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    agent: Callable[[], Agent] | None = field(default=None, repr=False)
+    flavour: Flavour = "plain"
+    resilience: ResilienceOptions | None = field(default=None, repr=False)
+    waits_for: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check("name", self.name, bool(_NAME.fullmatch(self.name)), "kebab-case")
+        _check("kind", self.kind, self.kind in KINDS, f"one of {', '.join(KINDS)}")
+        for rule in (self.rule, *self.waits_for):
+            _check("rule", rule, rule in RULES, f"one of {', '.join(RULES)}")
+        _check("provider", self.provider, self.provider in PROVIDERS, f"one of {PROVIDERS}")
+        _check("promise", self.promise, bool(self.promise), "the docstring of the function")
+
+
+def _check(what: str, value: str, fine: bool, allowed: str) -> None:
+    if not fine:
+        raise ValueError(f"scenario: {what} must be {allowed}, not {value!r}")
+
+
+_SCENARIOS: dict[str, Scenario] = {}
+
+
+def scenario(
+    name: str,
+    *,
+    kind: str,
+    rule: str,
+    provider: ProviderName,
+    faults: Iterable[Fault] = (),
+    server: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
+    call: Mapping[str, Any] | None = None,
+    agent: Callable[[], Agent] | None = None,
+    flavour: Flavour = "plain",
+    resilience: ResilienceOptions | None = None,
+    waits_for: str | Iterable[str] = (),
+) -> Callable[[_Run], _Run]:
+    """Register an `async def run(stage)` under `name`; see `Scenario` for the fields.
+
+    Raises:
+        ValueError: a field is malformed, or the name is taken.
+    """
+    waiting = (waits_for,) if isinstance(waits_for, str) else tuple(waits_for)
+
+    def register(run: _Run) -> _Run:
+        _check("name", name, name not in _SCENARIOS, "unique")
+        _SCENARIOS[name] = Scenario(
+            name,
+            kind,
+            rule,
+            provider,
+            run,
+            " ".join((inspect.getdoc(run) or "").split()),
+            tuple(faults),
+            server or {},
+            model or {},
+            call or {},
+            agent,
+            flavour,
+            resilience,
+            waiting,
+        )
+        return run
+
+    return register
+
+
+def catalogue() -> dict[str, Scenario]:
+    """Every scenario by name, in the order of provider, kind and definition."""
+    here = Path(__file__).parent
+    for provider in PROVIDERS:
+        for path in sorted((here / provider).glob("k*.py")):
+            importlib.import_module(f"{__package__}.{provider}.{path.stem}")
+    order = sorted(
+        _SCENARIOS.values(), key=lambda s: (PROVIDERS.index(s.provider), int(s.kind[1:]))
+    )
+    return {entry.name: entry for entry in order}

@@ -1,0 +1,175 @@
+"""What a scenario is given: the server, the call, and ways to say what must hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+from livekit.agents import llm
+
+from livekit.plugins.resilient.testing import (
+    GeminiLiveServer,
+    HeadlessCall,
+    HeardSegment,
+    OpenAIRealtimeServer,
+    Reply,
+    Span,
+)
+from livekit.plugins.resilient.testing.heard import gaps_between
+from livekit.plugins.resilient.testing.server import SimulatedServer
+
+Which: TypeAlias = Literal["upstream", "ours"]
+ServerT = TypeVar("ServerT", bound=SimulatedServer)
+
+OUTPUT_RATE = 24_000
+
+
+class ScenarioFailed(AssertionError):
+    """The caller did not experience what the scenario promises."""
+
+
+class Stage(Generic[ServerT]):
+    """One run of a scenario, with the call already begun.
+
+    Attributes:
+        server: the simulator; it outlives the call.
+        call: the running call.
+        which: whose model is under test.
+        faulty: whether the faults are armed; False in a control.
+        make_model: makes one more model like that of the call.
+        dead_air_s: what `dead_air` measured; None where it was not asked.
+    """
+
+    def __init__(
+        self,
+        server: ServerT,
+        call: HeadlessCall,
+        *,
+        which: Which,
+        faulty: bool,
+        make_model: Callable[[], llm.RealtimeModel],
+    ) -> None:
+        self.server = server
+        self.call = call
+        self.which = which
+        self.faulty = faulty
+        self.make_model = make_model
+        self.dead_air_s: float | None = None
+
+    # Steps of many scripts -----------------------------------------------------------------
+
+    async def greet(self) -> HeardSegment:
+        """Have the app ask for a reply; return it once it was heard and the agent is idle."""
+        await self.call.generate_reply(instructions="Greet the caller.")
+        reply = await self.call.reply()
+        await self.call.agent_done()
+        return reply
+
+    async def ask(self, seconds: float = 1.0, *, timeout_s: float = 60.0) -> HeardSegment:
+        """Let the caller speak; return the reply once it was heard and the agent is idle."""
+        await self.call.say(seconds)
+        reply = await self.call.reply(timeout_s=timeout_s)
+        await self.call.agent_done()
+        return reply
+
+    async def until_fault(self, count: int = 1, *, timeout_s: float = 60.0) -> float:
+        """Wait until `count` faults have fired; return the time of the last of them.
+
+        In a control it returns at once.
+        """
+        if not self.faulty:
+            return self.call.now
+        await self.server.wait_for("fault", count=count, timeout_s=timeout_s)
+        return self.server.recording.faults[count - 1].at
+
+    async def hang_up(self) -> float:
+        """End the call; return how many seconds that took."""
+        since = self.call.now
+        await self.call.aclose()
+        return self.call.now - since
+
+    async def rest(self, seconds: float) -> None:
+        """Let `seconds` pass, with everybody quiet unless the agent speaks."""
+        deadline = self.call.now + seconds
+        while (left_s := deadline - self.call.now) > 0:
+            await self.call.changes.wait(left_s)
+
+    # What must hold ------------------------------------------------------------------------
+
+    def require(self, condition: object, sentence: str) -> None:
+        """Fail unless `condition` is true; `sentence` says what must be, for the table.
+
+        Raises:
+            ScenarioFailed: with "not so: ..." before the sentence.
+        """
+        if not condition:
+            raise ScenarioFailed(f"not so: {sentence}")
+
+    def heard_whole(self, reply: Reply, turn: int) -> bool:
+        """Whether the caller heard every sample of the server's `turn`, counted from 1, in order.
+
+        Turns are counted as the simulator performs them, over all connections.
+        """
+        return self._audio(reply, turn) in self.call.heard.heard_pcm()
+
+    def times_heard(self, reply: Reply, turn: int, *, first_s: float = 0.2) -> int:
+        """How often the caller heard the first `first_s` seconds of a turn."""
+        beginning = self._audio(reply, turn)[: round(first_s * OUTPUT_RATE) * 2]
+        return self.call.heard.heard_pcm().count(beginning)
+
+    def unrecoverable(self) -> int:
+        """How many errors told the session that the model gave up."""
+        return sum(not error.recoverable for error in self.call.errors)
+
+    # Dead air ------------------------------------------------------------------------------
+
+    @property
+    def fault_at(self) -> float:
+        """Loop time of the first fault that fired; in a control, the present.
+
+        Raises:
+            ScenarioFailed: no fault has fired although they are armed.
+        """
+        if not self.faulty:
+            return self.call.now
+        self.require(self.server.recording.faults, "the fault has happened")
+        return self.server.recording.faults[0].at
+
+    def dead_air(self, since: float | None = None, *, until: float | None = None) -> float:
+        """Measure and report the longest time in which neither side was audible.
+
+        Args:
+            since: loop time to count from; by default that of the first fault.
+            until: loop time to count to; by default the last time the agent was heard.
+
+        Returns:
+            Seconds; infinite when the agent was not heard after `since`.
+        """
+        start = self.fault_at if since is None else since
+        agent = [span for span in self.call.heard.spans() if span.end > start]
+        if until is None:
+            until = agent[-1].end if agent else math.inf
+        if math.isinf(until):
+            seconds = math.inf
+        else:
+            voices = sorted([*agent, *self._caller()], key=lambda span: span.start)
+            silences = gaps_between(voices, start, until, 0.001)
+            seconds = max((gap.duration_s for gap in silences), default=0.0)
+        if self.faulty:
+            self.dead_air_s = seconds
+        return seconds
+
+    def _caller(self) -> list[Span]:
+        return [
+            Span(said.started_at, self.call.now if said.ended_at is None else said.ended_at)
+            for said in self.call.mic.utterances
+            if said.started_at is not None
+        ]
+
+    def _audio(self, reply: Reply, turn: int) -> bytes:
+        return reply.pcm(OUTPUT_RATE, seed=turn)
+
+
+GeminiStage: TypeAlias = Stage[GeminiLiveServer]
+OpenAIStage: TypeAlias = Stage[OpenAIRealtimeServer]

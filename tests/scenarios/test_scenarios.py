@@ -1,0 +1,56 @@
+"""The catalogue, run: controls pass with both models, faults are survived by ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from .expected import LEAST, NOT_APPLICABLE
+from .play import play
+from .registry import KINDS, PROVIDERS, RULES, ProviderName, Scenario, catalogue
+from .stage import ScenarioFailed, Which
+
+CATALOGUE = catalogue()
+
+
+def _survival() -> list[object]:
+    """Scenarios with their faults; those that wait for a rule must fail, by what the caller
+    experiences and not by an error of the scenario or the simulator."""
+    params: list[object] = []
+    for entry in CATALOGUE.values():
+        marks = []
+        if entry.waits_for:
+            reason = f"waits for {', '.join(entry.waits_for)}"
+            marks.append(pytest.mark.xfail(reason=reason, raises=ScenarioFailed, strict=True))
+        params.append(pytest.param(entry, id=entry.name, marks=marks))
+    return params
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("which", ["upstream", "ours"])
+@pytest.mark.parametrize("entry", CATALOGUE.values(), ids=CATALOGUE)
+async def test_the_control_passes(entry: Scenario, which: Which) -> None:
+    await play(entry, which, faults=False)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("entry", _survival())
+async def test_our_model_survives(entry: Scenario) -> None:
+    await play(entry, "ours", faults=True)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_catalogue_is_large_enough(provider: ProviderName) -> None:
+    names = [entry.name for entry in CATALOGUE.values() if entry.provider == provider]
+    assert len(names) >= LEAST[provider]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_every_rule_and_kind_of_a_provider_has_a_scenario(provider: ProviderName) -> None:
+    own = [entry for entry in CATALOGUE.values() if entry.provider == provider]
+    covered = {entry.rule for entry in own} | {entry.kind for entry in own}
+    missing = {*RULES, *KINDS} - covered - NOT_APPLICABLE[provider]
+    assert not LEAST[provider] or not missing, sorted(missing)
+
+
+def test_every_scenario_has_something_that_its_control_leaves_out() -> None:
+    assert [entry.name for entry in CATALOGUE.values() if not entry.faults] == []
