@@ -6,7 +6,6 @@ leaves out what the tool then rejects (livekit/agents#7189).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -64,7 +63,7 @@ def _restore(
 def _resolve(source: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema that gives `source` its shape: through `$ref`, and through `X | None`."""
     if isinstance(ref := source.get("$ref"), str):
-        found = defs.get(re.sub(r"^#/\$defs/", "", ref))
+        found = defs.get(ref.removeprefix("#/$defs/"))
         return _resolve(found, defs) if isinstance(found, Mapping) else source
     options = [o for o in source.get("anyOf") or [] if o.get("type") != "null"]
     return _resolve(options[0], defs) if len(options) == 1 else source
