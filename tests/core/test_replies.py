@@ -274,6 +274,35 @@ def test_a_handover_without_a_gap_counts() -> None:
     assert call.redrives() == [(20.0, "reply_cut")]
 
 
+def test_an_edge_is_spent_once_the_model_was_heard() -> None:
+    call = Call(*TURN, DROP, f.Connected(20.5, knows_turn=True))
+    call.feed(
+        f.GenerationOpened(21.0, "h"),
+        f.AudioReceived(21.0, "h", 1.0),
+        f.PlaybackStarted(21.0, "h"),
+        f.GenerationEnded(22.0, "h", "failed"),
+    )
+    call.run(99.0)
+    assert call.redrives() == [(25.0, "reply_cut")], "no sooner than any failed reply"
+
+
+def test_an_edge_without_anything_owed_hastens_no_later_reply() -> None:
+    call = Call(UP, DROP, f.Connected(20.5))
+    call.feed(
+        f.GenerationOpened(21.0, "h"),
+        f.AudioReceived(21.0, "h", 1.0),
+        f.GenerationEnded(22.0, "h", "failed"),
+    )
+    call.run(99.0)
+    assert call.redrives() == [(25.0, "reply_cut")]
+
+
+def test_a_result_delivered_after_the_edge_has_the_time_of_any_other() -> None:
+    call = Call(*CALLED, DROP, f.Connected(20.5), f.ToolResultDelivered(21.0, "c"))
+    call.run(99.0)
+    assert call.redrives() == [(36.0, "tool_result_unanswered")]
+
+
 def test_the_first_connection_is_no_edge() -> None:
     call = Call(f.ReplyRequested(0.0, "r"), f.Connected(1.0))
     call.run(99.0)
@@ -341,6 +370,11 @@ def test_noise_that_never_ends_does_not_silence_the_agent() -> None:
     assert call.redrives()[0] == (33.5, "reply_cut")
 
 
+def test_the_dead_connection_says_nothing_of_the_caller() -> None:
+    call = Call(*SPEAKING, DROP, f.UserSpeechStarted(20.1), f.Connected(20.5))
+    assert call.redrives() == [(20.5, "reply_cut")]
+
+
 def test_old_speech_delays_nothing() -> None:
     call = Call(*SPEAKING, f.LocalSpeechHinted(15.0), DROP, f.Connected(20.5))
     assert call.redrives() == [(20.5, "reply_cut")]
@@ -377,6 +411,40 @@ def test_a_request_waits_where_the_session_can_know_of_it() -> None:
     call = Call(UP, f.ReplyRequested(10.0, "r"), DROP, f.Connected(20.5, knows_turn=True))
     call.run(99.0)
     assert call.redrives() == [(23.5, "reply_requested")]
+
+
+def test_a_request_that_ended_during_that_wait_is_not_issued_again() -> None:
+    call = Call(UP, f.ReplyRequested(10.0, "a"), f.ReplyRequested(11.0, "b"), DROP)
+    call.feed(f.Connected(20.5, knows_turn=True), f.ReplyCancelled(21.0, "a"))
+    assert [d for d in call.run(99.0) if isinstance(d, Redrive)] == [
+        Redrive("redrive-1", "reply_requested", 3.0, request_ids=("b",))
+    ]
+
+
+def test_a_new_turn_during_that_wait_does_not_forget_the_request() -> None:
+    call = Call(UP, f.ReplyRequested(10.0, "r"), DROP, f.Connected(20.5, knows_turn=True))
+    call.feed(f.UserTurnEnded(21.0))
+    call.run(30.0)
+    assert call.redrives() == [(23.5, "reply_requested")]
+
+
+def test_a_reissued_request_counts_its_silence_from_then() -> None:
+    call = Call(
+        UP,
+        f.ReplyRequested(10.0, "r"),
+        f.Disconnected(12.0),
+        f.Connected(20.5, knows_turn=True),
+        bounds=changed(reply_silent_after_s=8.0),
+    )
+    call.run(23.5)
+    assert call.conversation.next_deadline() == 31.5
+
+
+def test_a_reissued_request_that_never_starts_is_left_alone() -> None:
+    call = Call(UP, f.ReplyRequested(10.0, "r"), DROP, f.Connected(20.5))
+    call.feed(f.GenerationOpened(21.0, "h", "r"))
+    call.run(99.0)
+    assert len(call.redrives()) == 1
 
 
 def test_a_request_is_issued_again_though_the_caller_speaks_or_a_tool_runs() -> None:
@@ -500,6 +568,23 @@ def test_a_reply_that_failed_or_never_started_is_asked_for_once(
         pytest.param((*SPEAKING, f.OutputCompleted(12.0, "g")), id="no terminal event, but whole"),
         pytest.param((*SPEAKING, f.Interrupted(12.0, "g")), id="interrupted after it was heard"),
         pytest.param(CALLED, id="the tool still runs"),
+        pytest.param(
+            (*TURN, f.GenerationOpened(11.0, "g"), f.GenerationEnded(12.0, "g", "cancelled")),
+            id="taken back before it began to speak",
+        ),
+        pytest.param(
+            (
+                UP,
+                f.ReplyRequested(10.0, "r"),
+                f.GenerationOpened(11.0, "g", "r"),
+                f.ReplyCancelled(12.0, "r"),
+            ),
+            id="the request was taken back after its reply opened",
+        ),
+        pytest.param(
+            (*TURN, f.GenerationOpened(11.0, "g"), f.ReplyCancelled(12.0)),
+            id="any reply was taken back",
+        ),
     ],
 )
 def test_without_an_edge_nothing_is_asked_where_nothing_is_owed(facts: tuple[Fact, ...]) -> None:
@@ -596,6 +681,34 @@ def test_a_redrive_without_any_generation_fails_after_the_bound() -> None:
     assert call.outcomes() == ["failed"]
 
 
+def test_a_redrive_whose_reply_began_is_not_given_up_for_the_wait() -> None:
+    call = Call(*ASKED, f.GenerationOpened(35.0, "h", "redrive-1"))
+    call.feed(f.AudioReceived(36.0, "h", 1.0), f.PlaybackStarted(36.0, "h"))
+    assert call.outcomes() == ["rescued"]
+
+
+def test_two_redrives_never_run_together() -> None:
+    call = Call(*SPEAKING, DROP, f.Connected(20.5))  # the old audio plays until 41
+    call.feed(
+        *OURS,
+        f.ToolCallOpened(21.5, "h", "c"),
+        f.GenerationEnded(22.0, "h"),
+        f.ToolResultDelivered(23.0, "c"),
+    )
+    call.run(40.9)
+    assert len(call.redrives()) == 1
+    call.feed(f.PlaybackStarted(41.0, "h"))
+    assert call.outcomes() == ["rescued"]
+    assert len(call.redrives()) == 2, "the tool's result is owed, and was due at 38"
+
+
+def test_nothing_is_asked_while_the_model_goes_on_with_an_older_reply() -> None:
+    call = Call(*SPEAKING, f.UserTurnEnded(15.0))
+    for at in range(16, 60):
+        call.feed(f.AudioReceived(float(at), "g", 1.0))
+    assert call.redrives() == []
+
+
 def test_what_played_before_the_redrive_rescues_nothing() -> None:
     call = Call(
         *TURN,
@@ -626,6 +739,12 @@ def test_first_audio_is_timed_once_per_reconnect_also_with_the_watchdogs_off(red
         f.PlaybackStarted(26.0, "i"),
     )
     assert [d for _, d in call.log if isinstance(d, RecordFirstAudio)] == [RecordFirstAudio(3.5)]
+
+
+def test_audio_from_before_the_drop_is_not_the_first_after_it() -> None:
+    call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.AudioReceived(19.0, "g", 1.0), DROP)
+    call.feed(f.Connected(20.5), f.PlaybackStarted(20.6, "g"))
+    assert not [d for _, d in call.log if isinstance(d, RecordFirstAudio)]
 
 
 def test_the_first_connection_is_not_timed() -> None:
@@ -666,6 +785,35 @@ def test_a_drop_reported_twice_is_one() -> None:
 
 def test_a_result_for_a_call_that_is_not_open_makes_nothing_owed() -> None:
     call = Call(UP, f.ToolResultDelivered(1.0, "c"), f.ToolCallCancelled(2.0, "c"))
+    assert not call.conversation.owes_reply
+
+
+def test_a_silent_tool_does_not_answer_a_newer_turn() -> None:
+    call = Call(*CALLED, f.GenerationEnded(12.0, "g"), f.UserTurnEnded(14.0))
+    call.feed(f.ToolResultDelivered(15.0, "c", expects_reply=False))
+    call.run(99.0)
+    assert call.redrives() == [(29.0, "unanswered_turn")]
+
+
+def test_a_reply_ends_the_speech_that_it_answers() -> None:
+    call = Call(UP, f.UserSpeechStarted(9.0), f.UserSpeechStopped(10.0), *ANSWERED[2:])
+    call.feed(DROP, f.Connected(20.5))
+    assert call.redrives() == []
+
+
+def test_empty_generations_do_not_push_out_a_reply_that_waits_to_be_heard() -> None:
+    call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.AudioReceived(11.0, "g", 1.0))
+    for number in range(20):
+        call.feed(f.GenerationOpened(12.0, f"e{number}"), f.GenerationEnded(12.0, f"e{number}"))
+    call.feed(f.PlaybackStarted(13.0, "g"))
+    assert not call.conversation.owes_reply
+
+
+def test_a_position_of_zero_is_not_hearing() -> None:
+    call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.AudioReceived(11.0, "g", 1.0))
+    call.feed(f.PlaybackProgressed(12.0, "g", 0.0))
+    assert call.conversation.owes_reply
+    call.feed(f.PlaybackProgressed(12.1, "g", 0.1))
     assert not call.conversation.owes_reply
 
 

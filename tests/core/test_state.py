@@ -158,6 +158,20 @@ def test_a_generation_id_is_not_used_twice_while_its_audio_plays() -> None:
         conversation.receive(f.GenerationOpened(NOW, "g"))
 
 
+def test_a_driver_without_a_speaker_costs_no_memory() -> None:
+    conversation = after(TO_LINK[Link.UP])
+
+    def talk(first: int, last: int) -> int:
+        for number in range(first, last):
+            name = f"{number:05}"
+            conversation.receive(f.GenerationOpened(NOW, name))
+            conversation.receive(f.AudioReceived(NOW, name, 1.0))
+            conversation.receive(f.GenerationEnded(NOW, name))
+        return len(snapshot(conversation))
+
+    assert talk(0, 50) == talk(50, 500)
+
+
 def generation(received_s: float) -> Generation:
     made = Generation("g", 1.0)
     if received_s:

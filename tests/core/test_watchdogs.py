@@ -255,6 +255,22 @@ def test_the_resume_of_another_reply_forgives_no_interruption() -> None:
     assert conversation.next_deadline() == 14.0
 
 
+def test_facts_of_an_older_generation_move_nothing_of_the_open_one() -> None:
+    conversation = after(*HEARD, f.GenerationEnded(12.0, "g"), f.GenerationOpened(20.0, "h"))
+    for late in (
+        f.AudioReceived(21.0, "g", 1.0),
+        f.OutputCompleted(21.0, "g"),
+        f.Interrupted(21.0, "g"),
+        f.GenerationEnded(21.0, "g"),
+    ):
+        conversation.receive(late)
+    assert conversation.next_deadline() == 35.0
+
+
+def test_a_second_start_of_the_playback_does_not_rewind_it() -> None:
+    assert after(*HEARD, f.PlaybackStarted(12.5, "g")).next_deadline() == 17.5
+
+
 def test_late_facts_of_a_finalised_generation_are_ignored() -> None:
     conversation = after(*HEARD)
     assert conversation.due(17.5)

@@ -40,8 +40,6 @@ _POSTPONING = frozenset(
         f.LocalSpeechHinted,
         f.AudioReceived,
         f.TextReceived,
-        f.PlaybackStarted,
-        f.PlaybackProgressed,
     )
 )
 
@@ -403,7 +401,7 @@ class Conversation:
 
     def _finalise(self, now: float, generation: Generation) -> tuple[Decision, ...]:
         reason = watchdogs.finalise_reason(generation)
-        outcome = self._close(now, "ended" if reason == "complete" else "cut")
+        outcome = self._close(now, "cut")
         return (
             FinaliseGeneration(
                 generation.id, reason, now - generation.opened_at, now - generation.last_sign_at

@@ -75,6 +75,7 @@ class Replies:
             return
         if expects_reply:
             self.owed = Owed("tool_result_unanswered", at)
+            self._drop_edge()
         elif self.owed is not None and self.owed.since <= opened_at and not self._calls:
             self.owed = None  # the tool was all the answer there is
 
@@ -167,7 +168,6 @@ class Replies:
     def disconnected(self) -> Outcomes:
         """Call it after the open generation was closed. What was asked dies with the connection,
         unless its answer is complete and only has to be heard."""
-        self._edge = None
         question = self._question
         if (
             question is not None
@@ -179,7 +179,8 @@ class Replies:
         return self._settle_question("failed")
 
     def reconnected(self, at: float, knows_turn: bool) -> None:
-        """Latch an edge, if something is owed across it."""
+        """Latch an edge, if something is owed across it; it replaces one that is unspent."""
+        self._edge = None
         unanswered = self.owed is not None and self.owed.answer is None
         if unanswered or self._requests:
             knows = knows_turn and not (self.owed and self.owed.cause == "user_words_lost")
@@ -212,7 +213,8 @@ class Replies:
         return None if question is None or question.generation_id else question.at
 
     def redrive_deadline(self, speech: Speech) -> float | None:
-        """When to call `redrive()`, given that no generation is open."""
+        """When to call `redrive()`, given that no generation is open. Requests that crossed an
+        edge go first, and wait neither for the caller nor for a tool: the application did not."""
         if self._question is not None:
             return None
         if self._edge is not None and self._stale():
