@@ -207,3 +207,8 @@ def test_a_user_program_type_checks_strictly(tmp_path: Path) -> None:
     bad = mypy(USER_PROGRAM.replace('voice="marin", resilience=options', "voyce=1"))
     assert bad.returncode == 1
     assert "voyce" in bad.stdout
+
+
+def test_the_version_is_the_packages() -> None:
+    project = (PACKAGE / "pyproject.toml").read_text()
+    assert f'\nversion = "{resilient.__version__}"\n' in project
