@@ -297,6 +297,20 @@ def test_an_edge_without_anything_owed_hastens_no_later_reply() -> None:
     assert call.redrives() == [(25.0, "reply_cut")]
 
 
+def test_a_new_edge_replaces_an_unspent_one_also_with_nothing_owed() -> None:
+    call = Call(*TURN, DROP, f.Connected(20.5, knows_turn=True))
+    call.feed(
+        f.GenerationOpened(21.0, "h"),
+        f.AudioReceived(21.0, "h", 1.0),
+        f.GenerationEnded(21.5, "h"),
+        f.Disconnected(30.0),
+        f.Connected(31.0),
+        f.PlaybackFinished(32.0, "h", 0.0),
+    )
+    call.run(99.0)
+    assert call.redrives() == [(47.0, "unanswered_turn")]
+
+
 def test_a_result_delivered_after_the_edge_has_the_time_of_any_other() -> None:
     call = Call(*CALLED, DROP, f.Connected(20.5), f.ToolResultDelivered(21.0, "c"))
     call.run(99.0)
@@ -785,6 +799,11 @@ def test_a_drop_reported_twice_is_one() -> None:
 
 def test_a_result_for_a_call_that_is_not_open_makes_nothing_owed() -> None:
     call = Call(UP, f.ToolResultDelivered(1.0, "c"), f.ToolCallCancelled(2.0, "c"))
+    assert not call.conversation.owes_reply
+
+
+def test_a_cancelled_reply_is_owed_no_more() -> None:
+    call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.GenerationEnded(12.0, "g", "cancelled"))
     assert not call.conversation.owes_reply
 
 
