@@ -24,6 +24,16 @@ if TYPE_CHECKING:
         PacedSpeaker,
         ScriptedMicrophone,
     )
+    from .errors import (
+        AudioFileError,
+        CallEndedError,
+        FaultPlanError,
+        MissingDependencyError,
+        PortInUseError,
+        ScriptError,
+        ServerTimeoutError,
+        TestBedError,
+    )
     from .fault_plan import (
         load_plan,
         parse_plan,
@@ -115,9 +125,11 @@ __all__ = [
     "After",
     "AtAudio",
     "AtTime",
+    "AudioFileError",
     "Before",
     "Blackhole",
     "CallAgent",
+    "CallEndedError",
     "CallWithoutId",
     "CancelCall",
     "Clock",
@@ -132,6 +144,7 @@ __all__ = [
     "FailResponse",
     "FamilyRules",
     "Fault",
+    "FaultPlanError",
     "Flap",
     "Frame",
     "GeminiLiveServer",
@@ -145,6 +158,7 @@ __all__ = [
     "LateReply",
     "Malformed",
     "Messages",
+    "MissingDependencyError",
     "NoCloseAnswer",
     "NoHandle",
     "NoReply",
@@ -154,6 +168,7 @@ __all__ = [
     "PacedSpeaker",
     "PhantomInterruption",
     "PoisonHandle",
+    "PortInUseError",
     "Received",
     "Recording",
     "Refuse",
@@ -162,8 +177,10 @@ __all__ = [
     "RepeatCall",
     "Reply",
     "Script",
+    "ScriptError",
     "ScriptedMicrophone",
     "Send",
+    "ServerTimeoutError",
     "SessionExpired",
     "ShiftTranscript",
     "Silence",
@@ -171,6 +188,7 @@ __all__ = [
     "Span",
     "StaleHandle",
     "Swallow",
+    "TestBedError",
     "ToolCall",
     "ToolCalls",
     "TrailingAudio",
@@ -192,6 +210,16 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "devices": (
         "PacedSpeaker",
         "ScriptedMicrophone",
+    ),
+    "errors": (
+        "AudioFileError",
+        "CallEndedError",
+        "FaultPlanError",
+        "MissingDependencyError",
+        "PortInUseError",
+        "ScriptError",
+        "ServerTimeoutError",
+        "TestBedError",
     ),
     "fault_plan": (
         "load_plan",
@@ -280,7 +308,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 _OPTIONAL = frozenset({"trustme", "websockets"})
-_SUBMODULES = ("audio", "faults")
+_SUBMODULES = ("audio", "faults", "virtual_time")
 
 
 def __getattr__(name: str) -> Any:

@@ -38,9 +38,12 @@ from .call_log import (
     StateChanged,
     ToolRun,
     UserHeard,
+    ended_error,
     history_of,
 )
+from .changes import Changes
 from .devices import PacedSpeaker, ScriptedMicrophone, Speech, Utterance
+from .errors import CallEndedError
 from .heard import HeardSegment
 
 _T = TypeVar("_T")
@@ -60,9 +63,14 @@ SESSION_DEFAULTS: Mapping[str, Any] = {
 }
 """`AgentSession` keywords of every call; `session_options` overrides them."""
 
+_BUSY_STATES = ("thinking", "speaking", "initializing")
+
 
 class HeadlessCall:
     """One call. Use it as an async context manager; leaving it hangs up.
+
+    Every method that waits raises CallEndedError where the call ended before what it waits for,
+    and ServerTimeoutError where that did not happen in time.
 
     Args:
         model: the model under test, closed with the call.
@@ -70,7 +78,7 @@ class HeadlessCall:
         mic: the caller's microphone.
         speaker: the caller's loudspeaker.
         session_options: keywords for `AgentSession`, over `SESSION_DEFAULTS`.
-        close_timeout_s: loop time that hanging up may take.
+        close_timeout_s: loop time that hanging up may take, or a failed session's own close.
     """
 
     def __init__(
@@ -87,14 +95,22 @@ class HeadlessCall:
     ) -> None:
         if not isinstance(model, llm.RealtimeModel):
             raise TypeError(f"model must be an llm.RealtimeModel, not {type(model).__name__}")
-        if close_timeout_s <= 0:
+        for name, given, wanted in (
+            ("agent", agent, Agent),
+            ("mic", mic, ScriptedMicrophone),
+            ("speaker", speaker, PacedSpeaker),
+        ):
+            if given is not None and not isinstance(given, wanted):
+                raise TypeError(
+                    f"{name} must be of type {wanted.__name__}, not {type(given).__name__}"
+                )
+        if not close_timeout_s > 0:
             raise ValueError(f"close_timeout_s must be positive, not {close_timeout_s}")
         self.model = model
         self.agent = agent or CallAgent(instructions=instructions, tools=tools)
         self.mic = mic or ScriptedMicrophone()
         self.heard = speaker or PacedSpeaker()
-        self.changes = self.heard.changes
-        self.mic.changes = self.changes
+        self.changes = self.mic.changes = self.heard.changes = Changes()
         self.captions = Captions(self.changes)
         self.events: list[CallEvent] = []
         self.tools: list[ToolRun] = []
@@ -108,6 +124,7 @@ class HeadlessCall:
         self._hang_up = asyncio.Event()
         self._speeches: list[SpeechHandle] = []
         self._mark = -math.inf
+        self._doom: asyncio.TimerHandle | None = None
 
     # Life ----------------------------------------------------------------------------------
 
@@ -145,6 +162,7 @@ class HeadlessCall:
             await asyncio.wait({self._host}, timeout=1.0)
         elif not self._host.cancelled() and (error := self._host.exception()) is not None:
             self.close_problem = error
+        self._end()
         if leftover := owned_tasks.unfinished(self):
             await asyncio.wait(leftover, timeout=1.0)
 
@@ -154,14 +172,22 @@ class HeadlessCall:
 
     # The caller and the app ----------------------------------------------------------------
 
-    async def say(self, speech: Speech = 1.0, *, seed: int = 0) -> Utterance:
+    async def say(
+        self, speech: Speech = 1.0, *, seed: int = 0, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> Utterance:
         """Speak, and return when the last sample was pushed.
 
         `speech` is a number of seconds, PCM at the microphone's rate, or the path of a WAV file.
+        `timeout_s` is allowed on top of the time that the speech itself takes.
         """
         self._mark = self.now
         utterance = self.mic.say(speech, seed=seed)
-        await utterance.wait()
+        await self.until(
+            lambda: utterance.over,
+            timeout_s=self.mic.pending_s + timeout_s,
+            what="the end of what the caller says (the session must read the microphone)",
+        )
+        await utterance.wait()  # raises if it was cut short
         return utterance
 
     async def generate_reply(
@@ -179,7 +205,12 @@ class HeadlessCall:
         self._mark = self.now
         options = {"instructions": instructions, "user_input": user_input}
         given = {name: value for name, value in options.items() if value is not None}
-        handle = self._inside(self.session.generate_reply, **given)
+        try:
+            handle = self._inside(self.session.generate_reply, **given)
+        except RuntimeError:
+            if self._has_ended:
+                raise self._why_ended() from None
+            raise
         if wait:
             await self.until(handle.done, timeout_s=timeout_s, what="the end of the reply")
         return handle
@@ -197,6 +228,7 @@ class HeadlessCall:
 
         Raises:
             ServerTimeoutError: `what` did not happen within `timeout_s` seconds of loop time.
+            CallEndedError: the call ended before.
         """
         return await self.changes.until(check, timeout_s=timeout_s, what=what)
 
@@ -300,25 +332,36 @@ class HeadlessCall:
     # Inside --------------------------------------------------------------------------------
 
     async def _run(self, started: asyncio.Future[None]) -> None:
-        async with http_context.open():
+        async with contextlib.AsyncExitStack() as opened:
+            await opened.enter_async_context(http_context.open())
+            opened.push_async_callback(self.model.aclose)
             session: AgentSession[Any] = AgentSession(llm=self.model, **self._options)
+            opened.push_async_callback(session.aclose)
             self._session = session
             self._subscribe(session)
             session.input.audio = self.mic
             session.output.audio = self.heard
             session.output.transcription = self.captions
             self._context = contextvars.copy_context()
-            try:
-                await session.start(self.agent, record=False)
-                with contextlib.suppress(RuntimeError):
-                    self._subscribe_model(self.realtime_session)
-                started.set_result(None)
-                await self._hang_up.wait()
-            finally:
-                try:
-                    await session.aclose()
-                finally:
-                    await self.model.aclose()
+            await session.start(self.agent, record=False)
+            with contextlib.suppress(RuntimeError):
+                self._subscribe_model(self.realtime_session)
+            started.set_result(None)
+            await self._hang_up.wait()
+
+    @property
+    def _has_ended(self) -> bool:
+        return self.closed is not None or any(not error.recoverable for error in self.errors)
+
+    def _end(self) -> None:
+        """Release whoever waits for something that can no longer happen."""
+        if self._doom is not None:
+            self._doom.cancel()
+        self.mic.close(self._why_ended)
+        self.changes.end(self._why_ended)
+
+    def _why_ended(self) -> CallEndedError:
+        return ended_error(self.closed, self.errors, hung_up=self._hang_up.is_set())
 
     def _inside(self, function: Callable[..., _T], **options: Any) -> _T:
         """Run in the call's own context, so that the tasks it starts belong to the call."""
@@ -328,7 +371,7 @@ class HeadlessCall:
 
     def _is_idle(self) -> bool:
         return (
-            self.session.agent_state not in ("thinking", "speaking", "initializing")
+            (self._has_ended or self.session.agent_state not in _BUSY_STATES)
             and all(speech.done() for speech in self._speeches)
             and not self.heard.busy
         )
@@ -362,10 +405,15 @@ class HeadlessCall:
         cause: Any = getattr(error, "error", error)
         recoverable = bool(getattr(error, "recoverable", False))
         self._record(ErrorSeen(self.now, recoverable, cause))
+        if not recoverable and isinstance(error, llm.RealtimeModelError) and self._doom is None:
+            # The session closes now, but a model that fails to close keeps it from saying so.
+            loop = asyncio.get_running_loop()
+            self._doom = loop.call_later(self._close_timeout_s, self._end)
 
     def _on_close(self, event: agent_events.CloseEvent) -> None:
         cause = None if event.error is None else event.error.error
         self._record(SessionClosed(self.now, event.reason.value, cause))
+        self._end()
 
     def _on_state(
         self,

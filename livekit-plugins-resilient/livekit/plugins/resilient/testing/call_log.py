@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from livekit.agents import llm
+
+from .errors import CallEndedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +121,24 @@ def history_of(chat_ctx: llm.ChatContext) -> list[HistoryItem]:
         elif isinstance(item, llm.FunctionCallOutput):
             items.append(HistoryItem("function_call_output", "", item.output, False, item.id))
     return items
+
+
+def ended_error(
+    closed: SessionClosed | None, errors: Sequence[ErrorSeen], *, hung_up: bool
+) -> CallEndedError:
+    """Build the error that says why a call is over, its cause attached where there is one.
+
+    The cause is named by its type only: a provider's text may hold what was said.
+    """
+    cause = closed.error if closed is not None else None
+    if cause is None:
+        cause = next((seen.error for seen in errors if not seen.recoverable), None)
+    if cause is not None:
+        reason = f"by the error {type(cause).__name__}"
+    elif hung_up or closed is None:
+        reason = "because the test hung up"
+    else:
+        reason = f"with the close reason {closed.reason!r}"
+    ended = CallEndedError(f"the call has ended {reason}")
+    ended.__cause__ = cause
+    return ended

@@ -10,12 +10,24 @@ from .errors import ServerTimeoutError
 
 _T = TypeVar("_T")
 
+END_GRACE_S = 1.0
+"""Loop time after `end` in which last records may still come: a speech that was cut, a tool."""
+
 
 class Changes:
     """Wakes whoever waits for a condition each time that something is recorded."""
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
+        self._over_at: float | None = None
+        self._why: Callable[[], Exception] | None = None
+
+    def end(self, why: Callable[[], Exception]) -> None:
+        """Say that nothing more will come: after `END_GRACE_S` every wait raises `why()`."""
+        if self._why is None:
+            self._over_at = asyncio.get_running_loop().time() + END_GRACE_S
+            self._why = why
+            self.notify()
 
     def notify(self) -> None:
         """Let every waiter look again."""
@@ -37,12 +49,25 @@ class Changes:
 
         Raises:
             ServerTimeoutError: `what` did not happen within `timeout_s` seconds.
+            Exception: what `end` was given, if `what` did not happen before the end.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
+        deadline = asyncio.get_running_loop().time() + timeout_s
         while not (found := check()):
-            left_s = deadline - loop.time()
+            left_s = self.left_s(deadline)
             if left_s <= 0:
                 raise ServerTimeoutError(f"{what} did not happen within {timeout_s:g} s")
             await self.wait(left_s)
         return found
+
+    def left_s(self, deadline: float) -> float:
+        """Seconds that a wait until `deadline` may still take; not positive when it is late.
+
+        Raises:
+            Exception: what `end` was given, once its grace is over.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._over_at is None or self._why is None:
+            return deadline - now
+        if now >= self._over_at:
+            raise self._why()
+        return min(deadline, self._over_at) - now

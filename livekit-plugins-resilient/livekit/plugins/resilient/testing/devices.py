@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from livekit.agents.voice import io
 
 from . import audio
 from .changes import Changes
-from .errors import ServerTimeoutError
-from .heard import HeardSegment, Span, gaps_between
+from .errors import AudioFileError, CallEndedError, ServerTimeoutError
+from .heard import HeardSegment, Playing, Span, gaps_between
 
 _EPSILON_S = 1e-6  # far below one sample; absorbs rounding of sums of frame durations
 _STALL_S = 0.5  # a real-time loop that was held up longer does not get the backlog as a burst
@@ -41,11 +41,23 @@ class Utterance:
     duration_s: float
     started_at: float | None = None
     ended_at: float | None = None
-    _ended: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    _over: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    _lost: Callable[[], Exception] | None = field(default=None, repr=False)
+
+    @property
+    def over(self) -> bool:
+        """Whether it was said to its end, or never will be."""
+        return self._over.is_set()
 
     async def wait(self) -> None:
-        """Return when its last sample was pushed."""
-        await self._ended.wait()
+        """Return when its last sample was pushed.
+
+        Raises:
+            CallEndedError: the microphone was closed before that.
+        """
+        await self._over.wait()
+        if self._lost is not None:
+            raise self._lost()
 
 
 class ScriptedMicrophone(io.AudioInput):
@@ -73,31 +85,54 @@ class ScriptedMicrophone(io.AudioInput):
         self._pending: deque[Utterance] = deque()
         self._offset = 0
         self._last_at: float | None = None
-        self._closed = False
+        self._why_closed: Callable[[], Exception] | None = None
 
     @property
     def pushed_s(self) -> float:
         """Seconds of audio pushed so far, silence included."""
         return self.frames_pushed * self.frame_s
 
+    @property
+    def pending_s(self) -> float:
+        """Seconds of speech that are still to be pushed."""
+        rest = sum(utterance.duration_s for utterance in self._pending)
+        return rest - self._offset / (audio.BYTES_PER_SAMPLE * self.sample_rate)
+
     def say(self, speech: Speech, *, seed: int = 0) -> Utterance:
         """Queue `speech` behind what is already queued, and return it to be awaited.
 
-        `seed` varies the sound of synthetic speech. Raises AudioFileError for an unreadable WAV
-        file and ValueError for a negative or not finite number of seconds.
+        `seed` varies the sound of synthetic speech.
+
+        Raises:
+            AudioFileError: the WAV file is not readable, or the PCM has half a sample.
+            ValueError: the number of seconds is negative or not finite.
+            CallEndedError: the microphone is closed.
         """
+        if self._why_closed is not None:
+            raise self._why_closed()
         pcm = self._pcm(speech, seed)
         utterance = Utterance(pcm, audio.duration_of(pcm, self.sample_rate))
         self.utterances.append(utterance)
         self._pending.append(utterance)
         return utterance
 
-    def close(self) -> None:
-        """End the stream at the next frame."""
-        self._closed = True
+    def close(self, why: Callable[[], Exception] | None = None) -> None:
+        """End the stream at the next frame; what was not said by then never will be.
+
+        `why` makes the error that `Utterance.wait` and `say` raise from now on; by default a
+        CallEndedError.
+        """
+        if self._why_closed is not None:
+            return
+        self._why_closed = why or (lambda: CallEndedError("the microphone was closed"))
+        for utterance in self._pending:
+            utterance._lost = self._why_closed
+            utterance._over.set()
+        self._pending.clear()
+        self.changes.notify()
 
     async def __anext__(self) -> rtc.AudioFrame:
-        if self._closed:
+        if self._why_closed is not None:
             raise StopAsyncIteration
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -112,9 +147,18 @@ class ScriptedMicrophone(io.AudioInput):
 
     def _pcm(self, speech: Speech, seed: int) -> bytes:
         if isinstance(speech, bytes):
+            if len(speech) % audio.BYTES_PER_SAMPLE:
+                raise AudioFileError(
+                    f"speech must be whole 16-bit samples, not {len(speech)} bytes of PCM"
+                )
             return speech
         if isinstance(speech, str | Path):
             return audio.load_wav(speech, self.sample_rate)
+        if not isinstance(speech, int | float):
+            raise TypeError(
+                "speech must be a number of seconds, PCM bytes or the path of a WAV file, "
+                f"not {type(speech).__name__}"
+            )
         if not math.isfinite(speech) or speech < 0:
             raise ValueError(f"speech must be a finite number of seconds from 0, not {speech!r}")
         return audio.speech(float(speech), self.sample_rate, seed)
@@ -133,57 +177,13 @@ class ScriptedMicrophone(io.AudioInput):
                 self._pending.popleft()
                 self._offset = 0
                 utterance.ended_at = now
-                utterance._ended.set()
+                utterance._over.set()
                 self.changes.notify()
         self.frames_pushed += 1
         if self.first_frame_at is None:
             self.first_frame_at = now
         return rtc.AudioFrame(
             bytes(data).ljust(size, b"\0"), self.sample_rate, 1, self._frame_samples
-        )
-
-
-@dataclass(eq=False)
-class _Playing:
-    """A segment on its way through the speaker; `run_at` is set while it is audible."""
-
-    rate: int
-    pushed_s: float = 0.0
-    played_s: float = 0.0
-    flushed: bool = False
-    started_at: float | None = None
-    run_at: float | None = None
-    spans: list[Span] = field(default_factory=list)
-    pauses: list[Span] = field(default_factory=list)
-    frames: list[bytes] = field(default_factory=list)
-
-    @property
-    def runs_dry_at(self) -> float:
-        assert self.run_at is not None
-        return self.run_at + self.pushed_s - self.played_s
-
-    def stop(self, at: float) -> None:
-        if self.run_at is None:
-            return
-        end = min(at, self.runs_dry_at)
-        self.played_s = (
-            self.pushed_s if end == self.runs_dry_at else self.played_s + end - self.run_at
-        )
-        self.spans.append(Span(self.run_at, end))
-        self.run_at = None
-
-    def heard(self, now: float, interrupted: bool) -> HeardSegment:
-        samples = round(self.played_s * self.rate)
-        pcm = b"".join(self.frames)[: samples * audio.BYTES_PER_SAMPLE]
-        return HeardSegment(
-            self.started_at,
-            now,
-            self.played_s,
-            self.pushed_s,
-            interrupted,
-            tuple(self.spans),
-            tuple(self.pauses),
-            pcm,
         )
 
 
@@ -200,7 +200,7 @@ class PacedSpeaker(io.AudioOutput):
         self.segments: list[HeardSegment] = []
         """Finished segments, in the order in which they were heard."""
         self.changes = Changes()
-        self._queue: deque[_Playing] = deque()
+        self._queue: deque[Playing] = deque()
         self._paused_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -209,7 +209,7 @@ class PacedSpeaker(io.AudioOutput):
         await super().capture_frame(frame)
         self._settle()
         if not self._queue or self._queue[-1].flushed:
-            self._queue.append(_Playing(frame.sample_rate))
+            self._queue.append(Playing(frame.sample_rate))
         segment = self._queue[-1]
         segment.pushed_s += frame.duration
         segment.frames.append(frame.data.tobytes())
@@ -307,10 +307,11 @@ class PacedSpeaker(io.AudioOutput):
 
         Raises:
             ServerTimeoutError: they were not heard within `timeout_s` seconds.
+            CallEndedError: the call that this is the loudspeaker of ended before.
         """
         deadline = self._now() + timeout_s
         while (missing_s := seconds - self.heard_between(after, self._now())) > _EPSILON_S:
-            left_s = deadline - self._now()
+            left_s = self.changes.left_s(deadline)
             if left_s <= 0:
                 raise ServerTimeoutError(
                     f"the caller has not heard {seconds:g} s of audio within {timeout_s:g} s"

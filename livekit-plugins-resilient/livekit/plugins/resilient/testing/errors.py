@@ -35,6 +35,13 @@ class ServerTimeoutError(TestBedError, TimeoutError):
     """What a test waited for did not happen in time."""
 
 
+class CallEndedError(TestBedError, RuntimeError):
+    """What a test waited for can no longer happen, because the call is over.
+
+    The message names the reason; `__cause__` is the error that ended the call, if one did.
+    """
+
+
 def missing_dependency(library: str, purpose: str) -> MissingDependencyError:
     """Build the error for a `library` that `purpose` needs and that is not installed."""
     return MissingDependencyError(

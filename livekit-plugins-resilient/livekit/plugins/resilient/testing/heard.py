@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from .audio import BYTES_PER_SAMPLE
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -41,6 +43,50 @@ class HeardSegment:
     spans: tuple[Span, ...]
     pauses: tuple[Span, ...]
     pcm: bytes = field(repr=False)
+
+
+@dataclass(eq=False)
+class Playing:
+    """A segment on its way through a speaker; `run_at` is set while it is audible."""
+
+    rate: int
+    pushed_s: float = 0.0
+    played_s: float = 0.0
+    flushed: bool = False
+    started_at: float | None = None
+    run_at: float | None = None
+    spans: list[Span] = field(default_factory=list)
+    pauses: list[Span] = field(default_factory=list)
+    frames: list[bytes] = field(default_factory=list)
+
+    @property
+    def runs_dry_at(self) -> float:
+        assert self.run_at is not None
+        return self.run_at + self.pushed_s - self.played_s
+
+    def stop(self, at: float) -> None:
+        if self.run_at is None:
+            return
+        end = min(at, self.runs_dry_at)
+        self.played_s = (
+            self.pushed_s if end == self.runs_dry_at else self.played_s + end - self.run_at
+        )
+        self.spans.append(Span(self.run_at, end))
+        self.run_at = None
+
+    def heard(self, now: float, interrupted: bool) -> HeardSegment:
+        samples = round(self.played_s * self.rate)
+        pcm = b"".join(self.frames)[: samples * BYTES_PER_SAMPLE]
+        return HeardSegment(
+            self.started_at,
+            now,
+            self.played_s,
+            self.pushed_s,
+            interrupted,
+            tuple(self.spans),
+            tuple(self.pauses),
+            pcm,
+        )
 
 
 def gaps_between(spans: Sequence[Span], start: float, end: float, min_s: float) -> list[Span]:

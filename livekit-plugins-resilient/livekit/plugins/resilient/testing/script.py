@@ -6,7 +6,6 @@ ground truth for "what the caller heard".
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -175,7 +174,8 @@ class Script:
         self.default_reply: TurnSource = default_reply
         self.default_user_text = "hello there"
         self._user_texts: deque[str] = deque()
-        self._seeds = itertools.count(1)
+        self.turns = 0
+        """How many turns were performed so far, over all connections; see `next_seed`."""
 
     def user_says(self, *texts: str) -> None:
         """Queue transcripts: the next utterances that are heard are understood as `texts`."""
@@ -203,5 +203,6 @@ class Script:
         )
 
     def next_seed(self) -> int:
-        """A fresh seed, so that no two turns have the same audio."""
-        return next(self._seeds)
+        """A fresh seed, so that no two turns have the same audio: the number of the turn."""
+        self.turns += 1
+        return self.turns
