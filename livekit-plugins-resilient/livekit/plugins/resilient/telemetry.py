@@ -169,8 +169,7 @@ class Telemetry:
             case RedriveDecided():
                 self._redrive_reason = event.reason
             case RedriveOutcome():
-                reason, self._redrive_reason = self._redrive_reason, None
-                to.redrives.add(1, self._with(outcome=event.outcome, reason=reason))
+                to.redrives.add(1, self._with(outcome=event.outcome, reason=self._redrive_reason))
             case GenerationFinalised():
                 to.finalised.add(1, self._with(reason=event.reason))
             case FirstAudioAfterReconnect():
