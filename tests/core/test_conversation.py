@@ -79,6 +79,7 @@ class Calls(RuleBasedStateMachine):
         self.paused = False
         self.speaking = False
         self.claimed = False
+        self.taken_back = False  # the open generation
         self.permits = 0  # re-drives that something since the last one has earned
         self.asked: str | None = None  # the re-drive without outcome
         self.first_audio_due = False
@@ -117,8 +118,12 @@ class Calls(RuleBasedStateMachine):
                 self.paused = False
             case f.ReplyCancelled(request_id=None):
                 self.claimed = False
+                self.taken_back = True
+            case f.GenerationOpened():
+                self.taken_back = False
             case f.Disconnected() | f.Connected():
-                self.claimed = self.claimed or self.speaking or self.open is not None
+                cut = self.open is not None and not self.taken_back
+                self.claimed = self.claimed or self.speaking or cut
                 self.speaking = False
                 self.suspected = False
                 if isinstance(fact, f.Connected):
@@ -194,7 +199,7 @@ class Calls(RuleBasedStateMachine):
         if (at := self.conversation.next_deadline()) is None or at > until:
             self.now = until
 
-    @rule(knows_turn=st.booleans(), words_lost=st.sampled_from([False, False, True]))
+    @rule(knows_turn=st.booleans(), words_lost=st.sampled_from([False] * 5 + [True]))
     def reconnect(self, knows_turn: bool, words_lost: bool) -> None:
         self.feed(f.Connected(self.now, knows_turn, words_lost))
 
@@ -230,6 +235,34 @@ class Calls(RuleBasedStateMachine):
         else:
             opened = f.GenerationOpened(self.now, name)
             assert self.conversation.receive(opened) == (CloseStreams(name),)
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 8.0]), asked=st.booleans(), heard=st.booleans())
+    def converse(self, seconds: float, asked: bool, heard: bool) -> None:
+        """An ordinary turn up to where the agent speaks."""
+        if asked:
+            self.feed(f.UserTurnEnded(self.now))
+        self.open_generation("nothing" if asked else "redrive")
+        self.feed(f.AudioReceived(self.now, self.generations[-1], seconds))
+        if heard:
+            self.feed(f.PlaybackStarted(self.now, self.generations[-1]))
+
+    @precondition(lambda self: self.open is not None)
+    @rule(kind=st.sampled_from(GENERATION_FACTS))
+    def open_generation_goes_on(self, kind: Callable[[float, str], Fact]) -> None:
+        self.feed(kind(self.now, self.generations[-1]))
+
+    @precondition(lambda self: self.open is not None)
+    @rule(gap_s=st.sampled_from([3.0, 4.0, 9.0, 16.0]))
+    def stall(self, gap_s: float) -> None:
+        self.wait(gap_s, 0.0)
+
+    @precondition(lambda self: self.asked is not None)
+    @rule(heard=st.booleans())
+    def answer_the_redrive(self, heard: bool) -> None:
+        self.open_generation("redrive")
+        self.feed(f.AudioReceived(self.now, self.generations[-1], 2.0))
+        if heard:
+            self.feed(f.PlaybackStarted(self.now, self.generations[-1]))
 
     @precondition(lambda self: self.generations)
     @rule(kind=st.sampled_from(GENERATION_FACTS), age=st.sampled_from([1, 1, 1, 1, 2, 3]))

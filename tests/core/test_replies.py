@@ -596,6 +596,18 @@ def test_a_reply_that_failed_or_never_started_is_asked_for_once(
             id="the request was taken back after its reply opened",
         ),
         pytest.param(
+            (
+                UP,
+                f.ReplyRequested(10.0, "r"),
+                f.GenerationOpened(11.0, "g", "r"),
+                f.AudioReceived(11.0, "g", 1.0),
+                f.PlaybackStarted(11.0, "g"),
+                f.ReplyCancelled(12.0, "r"),
+            ),
+            id="the request was taken back while its reply spoke",
+        ),
+        pytest.param((*SPEAKING, f.ReplyCancelled(12.0)), id="the reply was taken back"),
+        pytest.param(
             (*TURN, f.GenerationOpened(11.0, "g"), f.ReplyCancelled(12.0)),
             id="any reply was taken back",
         ),

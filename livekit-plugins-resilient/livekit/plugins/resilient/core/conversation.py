@@ -8,17 +8,10 @@ from __future__ import annotations
 
 from typing_extensions import assert_never  # typing has it from 3.11 on
 
-from livekit.plugins.resilient.errors import ResilienceError
-
 from . import facts as f
 from . import watchdogs
-from .decisions import (
-    CloseStreams,
-    Decision,
-    FinaliseGeneration,
-    RecordFirstAudio,
-    SuspectDead,
-)
+from .decisions import CloseStreams, Decision, FinaliseGeneration, RecordFirstAudio, SuspectDead
+from .facts import IllegalFactError
 from .limits import TRACKED_GENERATIONS, Bounds
 from .replies import How, Replies
 from .state import LINK_MOVES, PHASE_MOVES, Generation, Link, Liveness, Phase, Speech, Voice
@@ -42,10 +35,6 @@ _POSTPONING = frozenset(
         f.TextReceived,
     )
 )
-
-
-class IllegalFactError(ResilienceError, ValueError):
-    """A fact cannot have happened in this state. It changed nothing."""
 
 
 class Conversation:
@@ -91,7 +80,7 @@ class Conversation:
 
         Raises:
             IllegalFactError: It cannot have happened now: it is earlier than the fact before it,
-                or the tables of `core.state` have no entry for it, or a duration is negative.
+                or the tables of `core.state` have no entry for it.
         """
         link = self._check(fact)
         self._now = fact.at
@@ -129,28 +118,18 @@ class Conversation:
 
     def _check(self, fact: f.Fact) -> Link:
         """The link's next state; raises before anything was changed."""
-        name = type(fact).__name__
         link = LINK_MOVES[self._link].get(type(fact))
         if link is None:
-            raise IllegalFactError(f"{name} cannot happen while the link is {self._link.name}")
+            raise IllegalFactError(
+                f"{_name(fact)} cannot happen while the link is {self._link.name}"
+            )
         if not fact.at >= self._now:
-            raise IllegalFactError(f"{name}.at={fact.at!r} runs backwards from {self._now!r}")
-        match fact:
-            case f.AudioReceived(duration_s=seconds):
-                if not seconds >= 0:
-                    raise IllegalFactError(f"{name}.duration_s={seconds!r} must be 0 or more")
-            case (
-                f.PlaybackProgressed(heard_until_s=seconds)
-                | f.PlaybackFinished(heard_until_s=seconds)
-            ):
-                if not seconds >= 0:
-                    raise IllegalFactError(f"{name}.heard_until_s={seconds!r} must be 0 or more")
-            case f.GenerationOpened(generation_id=opened):
-                phase = self.phase if opened == self._open_id else Phase.NONE
-                if f.GenerationOpened not in PHASE_MOVES[phase] or opened in self._unplayed:
-                    raise IllegalFactError(f"{name}.generation_id was used before")
-            case _:
-                pass
+            raise IllegalFactError(f"{_name(fact)}.at={fact.at!r} is before {self._now!r}")
+        if isinstance(fact, f.GenerationOpened):
+            opened = fact.generation_id
+            phase = self.phase if opened == self._open_id else Phase.NONE
+            if f.GenerationOpened not in PHASE_MOVES[phase] or opened in self._unplayed:
+                raise IllegalFactError(f"{_name(fact)}.generation_id was used before")
         return link
 
     def _take(self, fact: f.Fact) -> tuple[Decision, ...]:
@@ -204,6 +183,8 @@ class Conversation:
             case f.ReplyRequested():
                 return replies.requested(at, fact.request_id)
             case f.ReplyCancelled():
+                if self._open is not None and fact.request_id in (None, self._open.request_id):
+                    self._open.cancelled = True
                 return replies.cancelled(fact.request_id)
             case f.ReplyRequestTimedOut():
                 return replies.timed_out(fact.request_id)
@@ -261,7 +242,7 @@ class Conversation:
         if self._speech.voice is Voice.PAUSED:
             self._speech.voice = Voice.QUIET
         phase = PHASE_MOVES[Phase.NONE][f.GenerationOpened]
-        generation = Generation(fact.generation_id, fact.at, phase=phase)
+        generation = Generation(fact.generation_id, fact.at, fact.for_request, phase=phase)
         self._open = self._unplayed[generation.id] = generation
         if len(self._unplayed) > TRACKED_GENERATIONS:
             del self._unplayed[next(iter(self._unplayed))]
@@ -408,3 +389,7 @@ class Conversation:
             ),
             *outcome,
         )
+
+
+def _name(fact: f.Fact) -> str:
+    return type(fact).__name__

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from livekit.plugins.resilient.errors import ResilienceError
+
 __all__ = [
     "AudioReceived",
     "Closed",
@@ -18,6 +20,7 @@ __all__ = [
     "Fact",
     "GenerationEnded",
     "GenerationOpened",
+    "IllegalFactError",
     "Interrupted",
     "LocalSpeechHinted",
     "MessageArrived",
@@ -42,6 +45,15 @@ __all__ = [
 
 Ending: TypeAlias = Literal["completed", "cancelled", "failed"]
 """How the provider ended a generation; "cancelled" means that nobody waits for it any more."""
+
+
+class IllegalFactError(ResilienceError, ValueError):
+    """A fact that cannot be, or cannot have happened in this state. It changed nothing."""
+
+
+def _check_seconds(fact: object, field: str, seconds: float) -> None:
+    if not seconds >= 0:
+        raise IllegalFactError(f"{type(fact).__name__}.{field}={seconds!r} must be 0 or more")
 
 
 # --- the connection ----------------------------------------------------------------------------
@@ -84,7 +96,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class MessageArrived:
-    """Any server message, known or not, feed it before the facts that the message holds."""
+    """Any server message, known or not; feed it before the facts that the message holds."""
 
     at: float
 
@@ -184,11 +196,18 @@ class GenerationOpened:
 
 @dataclass(frozen=True, slots=True)
 class AudioReceived:
-    """Audio of a generation arrived and went towards the speaker; 0 seconds or more."""
+    """Audio of a generation arrived and went towards the speaker.
+
+    Raises:
+        IllegalFactError: `duration_s` is below 0.
+    """
 
     at: float
     generation_id: str
     duration_s: float
+
+    def __post_init__(self) -> None:
+        _check_seconds(self, "duration_s", self.duration_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +287,18 @@ class PlaybackStarted:
 @dataclass(frozen=True, slots=True)
 class PlaybackProgressed:
     """The caller has heard a generation up to `heard_until_s` seconds. Optional: between facts
-    the position is taken to run with the clock, bounded by the audio that arrived."""
+    the position is taken to run with the clock, bounded by the audio that arrived.
+
+    Raises:
+        IllegalFactError: `heard_until_s` is below 0.
+    """
 
     at: float
     generation_id: str
     heard_until_s: float
+
+    def __post_init__(self) -> None:
+        _check_seconds(self, "heard_until_s", self.heard_until_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,11 +318,18 @@ class PlaybackResumed:
 @dataclass(frozen=True, slots=True)
 class PlaybackFinished:
     """Nothing more of a generation will be heard: played through, cleared or flushed at
-    `heard_until_s` seconds (0 where the caller heard nothing of it)."""
+    `heard_until_s` seconds (0 where the caller heard nothing of it).
+
+    Raises:
+        IllegalFactError: `heard_until_s` is below 0.
+    """
 
     at: float
     generation_id: str
     heard_until_s: float
+
+    def __post_init__(self) -> None:
+        _check_seconds(self, "heard_until_s", self.heard_until_s)
 
 
 Fact: TypeAlias = (

@@ -129,7 +129,7 @@ class Replies:
         owed = self.owed
         mine = owed is not None and owed.answer == generation.id
         to_hear = generation.has_content and generation.heard_at is None
-        if how == "cancelled":
+        if how == "cancelled" or generation.cancelled:
             if mine:
                 self.owed = None
         elif generation.interrupted:

@@ -154,7 +154,9 @@ class Generation:
 
     id: str
     opened_at: float
+    request_id: str | None = None
     retried: bool = False  # came of a re-drive, so its own failure earns no other
+    cancelled: bool = False  # taken back by the application while it was open
     phase: Phase = Phase.SILENT
     received_s: float = 0.0
     output_at: float | None = None  # last output
