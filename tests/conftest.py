@@ -1,9 +1,9 @@
-"""Test set-up shared by all suites: the vendored tree, and virtual time for those who ask."""
+"""Test set-up shared by all suites: the vendored tree, and the test bed's own pytest plugin."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+import sys
+import warnings
 
 import pytest
 
@@ -12,18 +12,20 @@ import vendoring
 # An editable install does not rebuild when a patch changes; this is quick when nothing did.
 vendoring.ensure()
 
-from livekit.plugins.resilient.testing import virtual_time  # noqa: E402
+# Loaded by name where the package is only on the path; installed, it is there already.
+pytest_plugins = ("livekit.plugins.resilient_pytest",)
+
+if sys.version_info < (3, 11):
+    # Google's libraries announce that they will drop this version, when they are imported: by the
+    # conftest files below this one, before pytest takes a filter that is added here.
+    NOT_SUPPORTED = "You are using a non-supported Python version"
+    warnings.filterwarnings("ignore", NOT_SUPPORTED, FutureWarning)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", f"{virtual_time.VIRTUAL_TIME_MARK}: run this test on virtual time"
-    )
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_asyncio_loop_factories(
-    item: pytest.Item,
-) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    marked = item.get_closest_marker(virtual_time.VIRTUAL_TIME_MARK) is not None
-    return virtual_time.loop_factories(marked)
+    if sys.version_info < (3, 11):
+        config.addinivalue_line("filterwarnings", f"ignore:{NOT_SUPPORTED}:FutureWarning")
+        # asyncio's TLS transports of that version do not notice that the peer has closed them.
+        config.addinivalue_line(
+            "filterwarnings", "ignore:unclosed transport <asyncio.sslproto:ResourceWarning"
+        )

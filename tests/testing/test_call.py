@@ -294,7 +294,7 @@ async def test_what_does_not_happen_is_named() -> None:
     async with HeadlessCall(FakeModel()) as call:
         with pytest.raises(ServerTimeoutError, match=r"a reply that was heard.* within 5 s"):
             await call.reply(timeout_s=5)
-        assert call.dead_air(after=call.now - 1) == math.inf
+        assert call.dead_air(after=call.now - 1) == call.dead_air() == math.inf
         assert call.dead_air(after=call.now - 1, until=call.now) == pytest.approx(1)
 
 

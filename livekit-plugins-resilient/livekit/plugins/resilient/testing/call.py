@@ -4,7 +4,7 @@
         await call.generate_reply(instructions="greet the caller")
         await call.say(1.0)
         reply = await call.reply()
-        assert call.dead_air(after=...) < 1.0
+        assert call.dead_air() < 1.0
 
 It works with any `llm.RealtimeModel`. On a `VirtualTimeLoop` a call takes only its CPU time; on any
 other loop it runs in real time. No room, no key, no network beyond what the model itself opens.
@@ -316,18 +316,21 @@ class HeadlessCall:
         """The texts of the user's messages in the history."""
         return [item.text for item in self.history if item.role == "user"]
 
-    def dead_air(self, *, after: float, until: float | None = None) -> float:
+    def dead_air(self, *, after: float | None = None, until: float | None = None) -> float:
         """The longest silence, in seconds, between two loop times.
 
-        Without `until` it counts up to the last time the agent was heard, so that the quiet after
-        a finished conversation is not dead air; infinite where nothing at all was heard since.
+        Without `after` it counts from the first time that the agent was heard. Without `until` it
+        counts up to the last, so that the quiet after a finished conversation is not dead air.
+        Infinite where nothing at all was heard since.
         """
+        spans = self.heard.spans()
+        since = after if after is not None else spans[0].start if spans else -math.inf
         if until is None:
-            later = [span.end for span in self.heard.spans() if span.end > after]
+            later = [span.end for span in spans if span.end > since]
             if not later:
                 return math.inf
             until = later[-1]
-        return max((gap.duration_s for gap in self.heard.gaps(after, until)), default=0.0)
+        return max((gap.duration_s for gap in self.heard.gaps(since, until)), default=0.0)
 
     # Inside --------------------------------------------------------------------------------
 

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
-VIRTUAL_TIME_MARK = "virtual_time"
-"""Name of the pytest mark that puts a test on a `VirtualTimeLoop`."""
-
 START_S = 1_000.0
 """First reading of the clock. Not zero, so that code which takes 0 for "never" is not flattered."""
 
@@ -242,13 +239,3 @@ def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
         task.cancel()
     if tasks:
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-
-
-def loop_factories(virtual: bool) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """What a `pytest_asyncio_loop_factories` hook has to return for one test.
-
-    With `virtual` the test runs on a `VirtualTimeLoop`, else on asyncio's own loop.
-    """
-    if virtual:
-        return {"virtual": VirtualTimeLoop}
-    return {"real": asyncio.new_event_loop}
