@@ -1,0 +1,236 @@
+"""K1: the connection ends without our asking for it, or nobody notices that it is dead."""
+
+from __future__ import annotations
+
+from livekit.plugins.resilient.testing import (
+    Abort,
+    After,
+    AtAudio,
+    Before,
+    Blackhole,
+    Close,
+    Fault,
+    HangHandshake,
+    LateReply,
+    Malformed,
+    NoSetupAnswer,
+    OnConnection,
+    UnknownMessage,
+    UserStops,
+)
+
+from ..registry import scenario
+from ..stage import OpenAIStage
+from .steps import (
+    GO_ON,
+    STORY,
+    TELL,
+    Lines,
+    next_question_is_answered,
+    quiet,
+    reconnected,
+    times_heard,
+    whole,
+)
+
+CUT = AtAudio(2.0, connection=1)
+OUTAGE_S = 6.0
+LONG_DIAL = Fault(OnConnection(2), HangHandshake(OUTAGE_S))
+TALK = {"default_reply": Lines()}
+
+
+@scenario(
+    "openai-drop-1006-mid-reply",
+    kind="K1",
+    rule="R1",
+    provider="openai",
+    faults=[Fault(CUT, Abort()), LONG_DIAL],
+    server=TALK,
+    waits_for="R1",
+)
+@scenario(
+    "openai-drop-1000-mid-reply",
+    kind="K1",
+    rule="R1",
+    provider="openai",
+    faults=[Fault(CUT, Close(1000)), LONG_DIAL],
+    server=TALK,
+    waits_for="R1",
+)
+@scenario(
+    "openai-drop-1001-mid-reply",
+    kind="K1",
+    rule="R1",
+    provider="openai",
+    faults=[Fault(CUT, Close(1001, "going away")), LONG_DIAL],
+    server=TALK,
+    waits_for="R1",
+)
+@scenario(
+    "openai-drop-1011-mid-reply",
+    kind="K1",
+    rule="R1",
+    provider="openai",
+    faults=[Fault(CUT, Close(1011, "internal error")), LONG_DIAL],
+    server=TALK,
+    waits_for="R1",
+)
+async def a_drop_ends_the_reply_at_once(stage: OpenAIStage) -> None:
+    """The reply ends with its last audio although the redial takes seconds, and the next question
+    is answered."""
+    call = stage.call
+    handle = await call.generate_reply(instructions=TELL)
+    over_s = call.now - (await call.reply()).ended_at
+    stage.require(handle.exception() is None, "the reply that was heard did not fail")
+    stage.require(over_s < 0.5, f"the reply is over when its audio is, not {over_s:.1f} s later")
+    await reconnected(stage)
+    await quiet(stage)
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-reconnected-and-silent",
+    kind="K1",
+    rule="R12",
+    provider="openai",
+    faults=[Fault(CUT, Abort())],
+    server=TALK,
+    waits_for="R12",
+)
+async def a_cut_reply_is_taken_up_again(stage: OpenAIStage) -> None:
+    """After a drop in mid-reply the agent goes on by itself, once, without a silence."""
+    await stage.call.generate_reply(instructions=TELL)
+    await stage.until_fault()
+    await quiet(stage, 8.0)
+    if stage.faulty:
+        stage.require(stage.dead_air() < 1.0, "less than a second of silence")
+        stage.require(whole(stage, GO_ON), "the agent goes on by itself")
+        asked = stage.server.recording.frames("response.create")
+        stage.require([f.connection for f in asked] == [1, 2], "it is asked to go on once")
+        stage.require(stage.server.recording.texts_sent(2), "it is told where it was cut")
+    stage.require(times_heard(stage, STORY) == 1, "nothing is said twice")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-drop-while-quiet",
+    kind="K1",
+    rule="R12",
+    provider="openai",
+    faults=[Fault(After("response.done", connection=1), Close(1011))],
+    server=TALK,
+)
+async def a_drop_in_silence_goes_unnoticed(stage: OpenAIStage) -> None:
+    """A drop while nothing is owed makes the agent say nothing, and the history survives it."""
+    await stage.call.generate_reply(instructions=TELL)
+    await reconnected(stage)
+    await quiet(stage, 8.0)
+    stage.require(len(stage.call.heard.segments) == 1, "the agent says nothing unasked")
+    stage.require(stage.server.session.texts() == [STORY.text], "the model is told the history")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-question-lost-in-the-drop",
+    kind="K1",
+    rule="R12",
+    provider="openai",
+    faults=[Fault(Before("response.created", connection=1), Abort())],
+    server=TALK,
+    waits_for="R12",
+)
+async def a_question_that_was_lost_is_asked_for(stage: OpenAIStage) -> None:
+    """A question that dies with the connection is not met with silence."""
+    stage.server.user_says("where is my parcel")
+    reply = await stage.ask(timeout_s=10)
+    stage.require(reply.position_s > 1.0, "the caller hears something")
+    await quiet(stage)
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-question-known-at-the-drop",
+    kind="K1",
+    rule="R12",
+    provider="openai",
+    faults=[
+        Fault(UserStops(connection=1), LateReply(1.0)),
+        Fault(Before("response.created", connection=1), Abort()),
+    ],
+    server={"default_reply": Lines(questions={"where is my parcel": STORY})},
+    waits_for="R12",
+)
+async def a_question_that_was_understood_is_answered(stage: OpenAIStage) -> None:
+    """A question whose transcript had arrived is answered after the reconnect, once."""
+    stage.server.user_says("where is my parcel")
+    await stage.ask(timeout_s=20)
+    await quiet(stage)
+    stage.require(stage.server.session.knows("where is my parcel") == 1, "the question is known")
+    stage.require(whole(stage, STORY), "the question is answered")
+    stage.require(times_heard(stage, STORY) == 1, "the question is answered once")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-blackhole",
+    kind="K1",
+    rule="R17",
+    provider="openai",
+    faults=[Fault(After("response.done", connection=1), Blackhole())],
+    server=TALK,
+    waits_for="R17",
+)
+async def a_dead_socket_is_noticed(stage: OpenAIStage) -> None:
+    """A caller who speaks into a half-open connection hears the agent again within 15 s."""
+    await stage.call.generate_reply(instructions=TELL)
+    await stage.call.agent_done()
+    stage.server.user_says("where is my parcel")
+    await stage.ask(timeout_s=15)
+    stage.dead_air(stage.call.mic.utterances[0].ended_at)
+    await quiet(stage)
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-set-up-never-answered",
+    kind="K1",
+    rule="R2",
+    provider="openai",
+    faults=[Fault(CUT, Abort()), Fault(OnConnection(2), NoSetupAnswer())],
+    server=TALK,
+    waits_for="R2",
+)
+async def a_mute_new_session_is_left(stage: OpenAIStage) -> None:
+    """A redial that is accepted but never answered is given up after 10 s."""
+    await stage.call.generate_reply(instructions=TELL, timeout_s=15)
+    if stage.faulty:
+        await stage.server.wait_for("session.created", connection=3, timeout_s=15)
+    await quiet(stage)
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-unknown-message",
+    kind="K1",
+    rule="R19",
+    provider="openai",
+    faults=[Fault(AtAudio(1.0), UnknownMessage())],
+    server=TALK,
+)
+@scenario(
+    "openai-malformed-message",
+    kind="K1",
+    rule="R19",
+    provider="openai",
+    faults=[Fault(AtAudio(1.0), Malformed())],
+    server=TALK,
+    waits_for="R19",
+)
+async def a_strange_message_is_skipped(stage: OpenAIStage) -> None:
+    """A message that nobody understands costs neither the reply nor the connection."""
+    await stage.call.generate_reply(instructions=TELL)
+    await stage.call.agent_done()
+    stage.require(whole(stage, STORY), "the reply is heard to its end")
+    stage.require(len(stage.server.dials()) == 1, "the connection is kept")
+    stage.require(stage.call.errors == [], "the session is told of no error")
+    await next_question_is_answered(stage)

@@ -1,0 +1,259 @@
+"""K3: what is tried again, how often, and what the application hears of it."""
+
+from __future__ import annotations
+
+from livekit.plugins.resilient.testing import (
+    Abort,
+    After,
+    AtAudio,
+    AtTime,
+    FailResponse,
+    Fault,
+    HangHandshake,
+    OnConnection,
+    Received,
+    Refuse,
+    Reply,
+    Send,
+    UserStops,
+)
+
+from ..registry import scenario
+from ..stage import OpenAIStage
+from .steps import (
+    STORY,
+    TELL,
+    Lines,
+    next_question_is_answered,
+    quiet,
+    reconnected,
+    times_heard,
+    whole,
+)
+
+CUT = Fault(AtAudio(2.0, connection=1), Abort())
+TALK = {"default_reply": Lines()}
+ACCEPTED_S = 0.05
+IDLE_DROP_S = 5.0
+BAD_LINE = "Say that the line was bad."
+PARDON = Reply("The line was bad for a moment.")
+
+
+def error(code: str, message: str) -> Send:
+    """An `error` event that names no event of ours, as OpenAI often sends it."""
+    body = {"type": "invalid_request_error", "code": code, "message": message}
+    return Send({"type": "error", "event_id": "event_x", "error": {**body, "event_id": None}})
+
+
+@scenario(
+    "openai-redial-refused-twice",
+    kind="K3",
+    rule="R2",
+    provider="openai",
+    faults=[CUT, Fault(OnConnection(None, nth=2), Refuse(503), times=2)],
+    server=TALK,
+)
+@scenario(
+    "openai-redial-refused-eight-times",
+    kind="K3",
+    rule="R2",
+    provider="openai",
+    faults=[CUT, Fault(OnConnection(None, nth=2), Refuse(503), times=8)],
+    server=TALK,
+    waits_for="R2",
+)
+@scenario(
+    "openai-redial-hangs",
+    kind="K3",
+    rule="R2",
+    provider="openai",
+    faults=[CUT, Fault(OnConnection(2), HangHandshake())],
+    server=TALK,
+)
+async def the_call_outlives_an_outage(stage: OpenAIStage) -> None:
+    """Redials that fail are followed by others until one succeeds."""
+    await stage.call.generate_reply(instructions=TELL)
+    await reconnected(stage)
+    await quiet(stage)
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-accept-then-drop",
+    kind="K3",
+    rule="R2",
+    provider="openai",
+    faults=[CUT, Fault(AtTime(ACCEPTED_S, nth=2), Abort(), times="always")],
+    server=TALK,
+    waits_for="R2",
+)
+async def endless_drops_are_given_up(stage: OpenAIStage) -> None:
+    """A server that accepts, listens and drops for ever ends in one final error within the
+    budget."""
+    await stage.rest(1.0)
+    await stage.call.generate_reply(instructions=TELL)
+    if not stage.faulty:
+        await next_question_is_answered(stage)
+        return
+    await ends_with_one_error(stage, within_s=75)
+    stage.require(len(stage.server.dials()) <= 40, "no more than 40 dials in a minute")
+
+
+@scenario(
+    "openai-no-quota",
+    kind="K3",
+    rule="R3",
+    provider="openai",
+    faults=[Fault(Received("response.create"), FailResponse("quota", 0))],
+    server=TALK,
+    waits_for="R3",
+)
+@scenario(
+    "openai-bad-key",
+    kind="K3",
+    rule="R3",
+    provider="openai",
+    faults=[Fault(OnConnection(None), Refuse(401), times="always")],
+    server=TALK,
+    waits_for="R3",
+)
+async def a_fatal_error_is_final(stage: OpenAIStage) -> None:
+    """What no retry can cure ends the call at once, with one final error and its close event."""
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    if not stage.faulty:
+        await stage.call.reply()
+        await next_question_is_answered(stage)
+        return
+    await ends_with_one_error(stage, within_s=10)
+    stage.require(len(stage.server.dials()) == 1, "it is dialled once")
+
+
+async def ends_with_one_error(stage: OpenAIStage, *, within_s: float) -> None:
+    """Wait for the final error and the close; require that nothing follows."""
+    await stage.call.wait_error(recoverable=False, timeout_s=within_s)
+    await stage.call.until(lambda: stage.call.closed, timeout_s=5, what="the session's close event")
+    dials = len(stage.server.dials())
+    await stage.rest(30)
+    stage.require(stage.unrecoverable() == 1, "there is one final error")
+    stage.require(len(stage.server.dials()) == dials, "nothing is dialled after the final error")
+
+
+@scenario(
+    "openai-server-errors-in-a-row",
+    kind="K3",
+    rule="R3",
+    provider="openai",
+    faults=[
+        Fault(UserStops(connection=1), FailResponse("server_error"), times="always"),
+        Fault(
+            Received("response.create", connection=1, nth=2),
+            FailResponse("server_error"),
+            times="always",
+        ),
+    ],
+    server=TALK,
+    waits_for="R3",
+)
+async def a_broken_session_is_left(stage: OpenAIStage) -> None:
+    """A session whose every response fails is replaced, and the question is answered there."""
+    await stage.call.generate_reply(instructions=TELL)
+    await stage.call.agent_done()
+    stage.server.user_says("where is my parcel")
+    await stage.ask(timeout_s=40)
+    await quiet(stage)
+    stage.require(stage.server.session.knows(STORY.text) == 1, "the model is told the history")
+    stage.require(stage.server.session.knows("where is my parcel") == 1, "and the question")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-rate-limit",
+    kind="K3",
+    rule="R12",
+    provider="openai",
+    faults=[Fault(UserStops(nth=1), FailResponse("rate_limit"))],
+    server=TALK,
+    waits_for="R12",
+)
+async def a_rate_limit_is_waited_out(stage: OpenAIStage) -> None:
+    """A question that hit a rate limit is answered a little later on the same connection."""
+    await stage.ask(timeout_s=30)
+    await quiet(stage)
+    stage.require(len(stage.server.dials()) == 1, "the connection is kept")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-nothing-to-cancel",
+    kind="K3",
+    rule="R3",
+    provider="openai",
+    faults=[
+        Fault(
+            After("response.created"),
+            error("response_cancel_not_active", "Cancellation failed: no active response found"),
+        )
+    ],
+    server=TALK,
+)
+@scenario(
+    "openai-empty-commit",
+    kind="K3",
+    rule="R3",
+    provider="openai",
+    faults=[
+        Fault(
+            After("response.created"),
+            error("input_audio_buffer_commit_empty", "Error committing input audio buffer."),
+        )
+    ],
+    server=TALK,
+)
+@scenario(
+    "openai-response-already-active",
+    kind="K3",
+    rule="R3",
+    provider="openai",
+    faults=[
+        Fault(
+            After("response.created"),
+            error(
+                "conversation_already_has_active_response",
+                "Conversation already has an active response in progress: resp_x.",
+            ),
+        )
+    ],
+    server=TALK,
+    waits_for="R3",
+)
+async def a_harmless_error_does_not_surface(stage: OpenAIStage) -> None:
+    """An error that means nothing costs nothing, and the application does not hear of it."""
+    await stage.call.generate_reply(instructions=TELL)
+    stage.require(whole(stage, STORY), "the reply is heard to its end")
+    stage.require(stage.call.errors == [], "the session is told of no error")
+    stage.require(len(stage.server.dials()) == 1, "the connection is kept")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-application-reacts-to-the-drop",
+    kind="K3",
+    rule="R4",
+    provider="openai",
+    faults=[
+        Fault(AtTime(IDLE_DROP_S, connection=1), Abort()),
+        Fault(OnConnection(2), Refuse(503)),
+    ],
+    server={"default_reply": Lines(requests={BAD_LINE: PARDON})},
+    waits_for="R11",
+)
+async def whoever_reacts_to_the_error_is_heard(stage: OpenAIStage) -> None:
+    """A reply that the application asks for when it is told of a drop is spoken, once."""
+    if stage.faulty:
+        await stage.call.wait_error(recoverable=True)
+    handle = await stage.call.generate_reply(instructions=BAD_LINE)
+    stage.require(handle.exception() is None, "the application's request is answered")
+    await quiet(stage)
+    stage.require(whole(stage, PARDON), "the reply is heard to its end")
+    stage.require(times_heard(stage, PARDON) == 1, "the reply is heard once")
+    await next_question_is_answered(stage)

@@ -1,0 +1,117 @@
+"""K8: a reply that never begins, stops in the middle, or never ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+from livekit.plugins.resilient.testing import AtAudio, Before, Fault, Reply, Silence, Swallow
+
+from ..registry import scenario
+from ..stage import OpenAIStage
+from .steps import GO_ON, STORY, TELL, Lines, next_question_is_answered, quiet, times_heard, whole
+
+BYE = "Say goodbye."
+GOODBYE = Reply("Goodbye, and thank you for calling.")
+
+
+@scenario(
+    "openai-done-lost-after-barge-in",
+    kind="K8",
+    rule="R13",
+    provider="openai",
+    faults=[Fault(Before("response.done", connection=1), Swallow())],
+    server={"default_reply": Lines({TELL: STORY, BYE: GOODBYE}), "pace": "realtime"},
+    waits_for="R13",
+)
+async def a_barge_in_whose_end_is_lost_blocks_nothing(stage: OpenAIStage) -> None:
+    """After a barge-in whose terminal event never comes, the caller's words are answered, the
+    application can speak, and nothing keeps waiting for that event."""
+    await stage.rest(1.0)
+    before = asyncio.all_tasks()
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    await stage.call.wait_heard(2.0)
+    # Held here, because tasks that nobody can wake any more may be collected.
+    working = asyncio.all_tasks() - before
+    await next_question_is_answered(stage)
+    stage.require(not whole(stage, STORY), "the reply was cut")
+    handle = await stage.call.generate_reply(instructions=BYE, timeout_s=20)
+    stage.require(handle.exception() is None, "the application's request is answered")
+    stage.require(whole(stage, GOODBYE), "it is heard to its end")
+    await quiet(stage)
+    stuck = [task.get_name() for task in working if not task.done()]
+    stage.require(not stuck, f"nothing waits for the end of the cut reply: {stuck}")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-barge-in-on-a-silent-reply",
+    kind="K8",
+    rule="R13",
+    provider="openai",
+    faults=[Fault(Before("response.output_audio_transcript.delta", connection=1), Silence(0.2))],
+    server={"default_reply": Lines()},
+    waits_for="R13",
+)
+async def a_silent_reply_does_not_hold_up_the_answer(stage: OpenAIStage) -> None:
+    """A caller who speaks into a reply that never came is answered within 3 s."""
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    await stage.rest(1.0)
+    await next_question_is_answered(stage)
+    (said,) = stage.call.mic.utterances
+    waited_s = stage.dead_air(said.ended_at)
+    stage.require(waited_s < 3.0, f"the answer comes within 3 s, not {waited_s:.1f}")
+
+
+@scenario(
+    "openai-done-lost",
+    kind="K8",
+    rule="R13",
+    provider="openai",
+    faults=[Fault(Before("response.done", connection=1), Swallow())],
+    server={"default_reply": Lines()},
+    waits_for="R13",
+)
+async def a_reply_without_an_end_is_ended(stage: OpenAIStage) -> None:
+    """A reply that was heard to its end is over a few seconds later, whatever the server says."""
+    await stage.call.generate_reply(instructions=TELL, timeout_s=STORY.duration_s + 7.0)
+    stage.require(whole(stage, STORY), "the reply is heard to its end")
+    await quiet(stage)
+    stage.require(times_heard(stage, STORY) == 1, "the reply is heard once")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-created-lost",
+    kind="K8",
+    rule="R13",
+    provider="openai",
+    faults=[Fault(Before("response.created", connection=1), Swallow())],
+    server={"default_reply": Lines()},
+    waits_for="R13",
+)
+async def a_reply_without_a_beginning_is_asked_for_again(stage: OpenAIStage) -> None:
+    """A question whose reply never began is answered within 20 s."""
+    stage.server.user_says("where is my parcel")
+    await stage.ask(timeout_s=20)
+    await quiet(stage)
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-stream-stalls",
+    kind="K8",
+    rule="R13",
+    provider="openai",
+    faults=[Fault(AtAudio(2.0, connection=1), Silence())],
+    server={"default_reply": Lines()},
+    waits_for="R13",
+)
+async def a_reply_that_stalls_is_taken_up_again(stage: OpenAIStage) -> None:
+    """A reply that stops in the middle for good is taken up again within 20 s."""
+    await stage.call.generate_reply(instructions=TELL, timeout_s=20)
+    await quiet(stage, 20.0)
+    if stage.faulty:
+        stage.require(whole(stage, GO_ON), "the agent goes on by itself")
+        stage.dead_air()
+    stage.require(times_heard(stage, STORY) == 1, "nothing is said twice")
+    await next_question_is_answered(stage)

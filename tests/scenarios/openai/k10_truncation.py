@@ -1,0 +1,111 @@
+"""K10: what was never heard must not stay in the model's mind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from livekit.plugins.resilient.testing import (
+    Abort,
+    AtAudio,
+    Fault,
+    LateReply,
+    Messages,
+    PacedSpeaker,
+    Received,
+    Reply,
+    Silence,
+)
+
+from ..registry import scenario
+from ..stage import OpenAIStage
+from .steps import (
+    STORY,
+    TELL,
+    Lines,
+    next_question_is_answered,
+    quiet,
+    reconnected,
+    require_true_record,
+    told_of,
+    words_heard,
+)
+
+TALK = {"default_reply": Lines()}
+FIRST = Reply("Your parcel left the depot this morning on its way.")
+SECOND = Reply("It will be with you before six tonight, I hope.")
+STALL_S = 2.0
+OVERSHOOT_S = 0.1
+
+
+def overshoot(speaker: PacedSpeaker) -> None:
+    """Let the speaker report `OVERSHOOT_S` too much, as output clocks that run on do."""
+    report = speaker.on_playback_finished
+
+    def report_more(*, playback_position: float, **rest: Any) -> None:
+        report(playback_position=playback_position + OVERSHOOT_S, **rest)
+
+    speaker.on_playback_finished = report_more  # type: ignore[method-assign]
+
+
+@scenario(
+    "openai-truncate-beyond-the-audio",
+    kind="K10",
+    rule="R14",
+    provider="openai",
+    faults=[Fault(AtAudio(STALL_S, connection=1), Silence(0.2))],
+    server=TALK,
+    waits_for="R14",
+)
+async def nothing_is_truncated_beyond_its_end(stage: OpenAIStage) -> None:
+    """A reply is never truncated at more than the audio that arrived, whatever the speaker says."""
+    overshoot(stage.call.heard)
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    await stage.call.wait_heard(STALL_S)
+    await next_question_is_answered(stage)
+    received_ms = (STALL_S if stage.faulty else STORY.duration_s) * 1000
+    cuts = stage.server.recording.frames("conversation.item.truncate")
+    ends = [frame.message["audio_end_ms"] for frame in cuts]
+    stage.require(all(end <= received_ms for end in ends), f"{ends} is within {received_ms:.0f}")
+    stage.require(len(told_of(stage.server.session, STORY)) == 1, "the reply stays known")
+
+
+@scenario(
+    "openai-message-never-played",
+    kind="K10",
+    rule="R14",
+    provider="openai",
+    faults=[Fault(Received("response.create", connection=1), LateReply(2.0))],
+    server={"default_reply": Lines({TELL: Messages.of(FIRST.text, SECOND.text)})},
+    waits_for="R14",
+)
+async def a_message_that_was_not_played_is_deleted(stage: OpenAIStage) -> None:
+    """When the caller cuts in during the first of two messages, the model forgets the second."""
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    await stage.rest(4.0)
+    await next_question_is_answered(stage)
+    for part in (FIRST, SECOND):
+        heard = words_heard(stage, part)
+        told = told_of(stage.server.session, part)
+        stage.require(told == ([heard] if heard else []), f"it knows {heard!r}, not {told}")
+    stage.require(stage.server.recording.count("error") == 0, "the server refuses nothing")
+
+
+@scenario(
+    "openai-truncate-of-a-restored-item",
+    kind="K10",
+    rule="R14",
+    provider="openai",
+    faults=[Fault(AtAudio(6.0, connection=1), Abort())],
+    server=TALK,
+    waits_for="R14",
+)
+async def a_restored_reply_is_corrected(stage: OpenAIStage) -> None:
+    """When the caller cuts into audio that outlived its connection, the restored text is
+    corrected to what was heard, and nothing is sent that the server would refuse."""
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    await reconnected(stage)
+    await stage.call.wait_heard(2.0)
+    await next_question_is_answered(stage)
+    await quiet(stage)
+    stage.require(stage.server.recording.count("error") == 0, "the server refuses nothing")
+    require_true_record(stage, STORY)
