@@ -10,7 +10,14 @@ from typing import Protocol, cast
 from .errors import OptionError
 from .options import ResilienceOptions
 
-__all__ = ["ResilienceOptions", "adopt_options", "flush_before_replay", "options_of", "redials"]
+__all__ = [
+    "ResilienceOptions",
+    "adopt_options",
+    "flush_before_replay",
+    "options_of",
+    "redials",
+    "takes",
+]
 
 
 class _Model(Protocol):
@@ -19,6 +26,7 @@ class _Model(Protocol):
 
 class _GoogleDriver(Protocol):
     def _redials(self) -> bool: ...
+    def _takes(self, message: object) -> bool: ...
 
 
 class _OpenAIDriver(Protocol):
@@ -40,6 +48,11 @@ def options_of(model: object) -> ResilienceOptions:
 def redials(session: _GoogleDriver) -> bool:
     """Whether a dial that failed is to be tried again rather than ending the session."""
     return session._redials()
+
+
+def takes(session: _GoogleDriver, message: object) -> bool:
+    """Called with every server message; False has upstream ignore it."""
+    return session._takes(message)
 
 
 def flush_before_replay(session: _OpenAIDriver) -> None:

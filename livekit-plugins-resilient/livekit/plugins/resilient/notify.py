@@ -17,11 +17,9 @@ EVENT_NAME = "resilience"
 
 
 def notify(
-    session: rtc.EventEmitter[Any], options: ResilienceOptions, event: ResilienceEvent | None
+    session: rtc.EventEmitter[Any], options: ResilienceOptions, event: ResilienceEvent
 ) -> None:
-    """Deliver `event`, if there is one. A callback that raises is logged, never propagated."""
-    if event is None:
-        return
+    """Deliver `event`. A callback that raises is logged, never propagated."""
     if options.on_event is not None:
         try:
             options.on_event(event)

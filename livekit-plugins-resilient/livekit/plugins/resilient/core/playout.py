@@ -47,9 +47,18 @@ class ReplyProgress:
         """Note `duration_s` seconds of audio."""
         self.audio_s += duration_s
 
-    def spoken(self, rate_cps: float) -> str:
-        """The words whose audio arrived; see `words_with_audio`."""
-        return words_with_audio(self._deltas, self.audio_s, rate_cps)
+    @property
+    def has_output(self) -> bool:
+        """Whether any audio or transcript arrived."""
+        return self.audio_s > 0 or bool(self._deltas)
+
+    def spoken(self, rate_cps: float, audio_s: float | None = None) -> str:
+        """The words within the first `audio_s` seconds, by default those whose audio arrived.
+
+        See `words_with_audio`.
+        """
+        limit_s = self.audio_s if audio_s is None else min(audio_s, self.audio_s)
+        return words_with_audio(self._deltas, limit_s, rate_cps)
 
 
 def words_with_audio(deltas: Iterable[TranscriptDelta], audio_s: float, rate_cps: float) -> str:

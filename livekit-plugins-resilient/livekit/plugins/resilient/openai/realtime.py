@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from livekit.agents import llm
+from livekit.agents.types import NOT_GIVEN, NotGivenOr
+from openai.types.realtime import (
+    RealtimeResponseCreateParams,
+    ResponseCancelEvent,
+    ResponseCreateEvent,
+)
 
 from .._vendor.openai import realtime_model as _impl
 from ..connection_log import ConnectionLog
-from ..core.playout import ReplyProgress, TranscriptDelta
-from ..events import ReconnectMode
+from ..core import facts as f
+from ..core.limits import OPENAI_LIVENESS_TIMEOUT_S
+from ..driver import Driver
+from ..events import ReconnectMode, ResilienceEvent
 from ..hooks import options_of
 from ..notify import notify
+from ..speaker import SpeakerWatch
+from ..telemetry import Telemetry
+from .record import Record
+from .server_events import ServerEvents
 
 if TYPE_CHECKING:
     import aiohttp
+    from livekit import rtc
     from openai.types.realtime import (
         ConversationItemAdded,
         ConversationItemDeletedEvent,
-        ResponseAudioDeltaEvent,
-        ResponseCreatedEvent,
+        RealtimeClientEvent,
     )
 
     from ..options import ResilienceOptions
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
-
-# The engine decodes output audio as 16-bit mono.
-_BYTES_PER_SAMPLE = 2
-
-UNTRANSCRIBED = "[spoken, transcript lost]"
-"""Stands in the record for audio that arrived without any transcript."""
 
 
 class RealtimeModel(_impl.RealtimeModel):
@@ -66,20 +74,47 @@ class RealtimeSession(_impl.RealtimeSession):
     ) -> None:
         self._resilience = options_of(realtime_model)
         self._connection_log = ConnectionLog()
-        self._progress: dict[str, ReplyProgress] = {}
-        # Items of the last replay that the server has not confirmed, with their predecessor.
-        self._unconfirmed: dict[str, tuple[str | None, llm.ChatItem]] = {}
+        self._driver = Driver(
+            self, self._resilience, OPENAI_LIVENESS_TIMEOUT_S, Telemetry("openai")
+        )
+        self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
+        self._server_events = ServerEvents(self._driver)
+        self._record = Record(self)
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        # What `generate_reply` sent, by its event id, and the futures that a drop caught.
+        self._composing = False
+        self._requests: dict[str, ResponseCreateEvent] = {}
+        self._held: dict[str, asyncio.Future[llm.GenerationCreatedEvent]] = {}
         super().__init__(realtime_model, turn_detection_disabled=turn_detection_disabled)
+
+    async def aclose(self) -> None:
+        self._driver.close()
+        self._speaker.detach()
+        for future in self._held.values():
+            if not future.done():
+                future.set_exception(llm.RealtimeError("the session was closed"))
+        await super().aclose()
+
+    def emit(self, event: Any, *args: Any) -> None:
+        if event == "openai_server_event_received":
+            self._server_event(args[0])
+        elif event == "generation_created":
+            self._speaker.watch(args[0].response_id, args[0], self)
+        super().emit(event, *args)
+
+    def push_audio(self, frame: rtc.AudioFrame) -> None:
+        self._driver.hear(frame)
+        super().push_audio(frame)
+
+    # -- the connection
 
     async def _create_ws_conn(self) -> aiohttp.ClientWebSocketResponse:
         self._connection_log.dialling()
         return await super()._create_ws_conn()
 
     async def _run_ws(self, ws_conn: aiohttp.ClientWebSocketResponse) -> None:
-        # Starts once the conversation has been replayed into the connection.
-        loop = asyncio.get_running_loop()
-        source: ReconnectMode = "replayed" if self._remote_chat_ctx.tail_id else "fresh"
-        notify(self, self._resilience, self._connection_log.connected(loop.time(), source))
+        # Runs exactly while a connection holds the replayed conversation.
+        self._connection_begins(ws_conn)
         cause: Exception | None = None
         try:
             await super()._run_ws(ws_conn)
@@ -87,84 +122,160 @@ class RealtimeSession(_impl.RealtimeSession):
             cause = e
             raise
         finally:
-            ended = self._connection_log.ended(loop.time(), cause=cause, code=ws_conn.close_code)
-            notify(self, self._resilience, ended)
+            self._connection_ended(cause, ws_conn.close_code)
 
-    def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
-        self._unconfirmed.pop(event.item.id or "", None)
-        super()._handle_conversion_item_added(event)
+    def _connection_begins(self, ws_conn: aiohttp.ClientWebSocketResponse) -> None:
+        now = self._driver.now
+        source: ReconnectMode = "replayed" if self._record.replays_something else "fresh"
+        reconnected = self._connection_log.connected(now, source)
+        self._socket = ws_conn
+        held, self._held = self._held, {}
+        self._response_created_futures.update({k: v for k, v in held.items() if not v.done()})
+        # A replayed session answers nothing by itself.
+        words_lost = self._server_events.words_lost
+        self._driver.feed(f.Connected(now, knows_turn=False, words_lost=words_lost))
+        self._driver.tell(reconnected)
 
-    def _handle_conversion_item_deleted(self, event: ConversationItemDeletedEvent) -> None:
-        self._unconfirmed.pop(event.item_id, None)
-        super()._handle_conversion_item_deleted(event)
+    def _connection_ended(self, cause: Exception | None, code: int | None) -> None:
+        now = self._driver.now
+        self._socket = None
+        self._drop_queued_requests()
+        self._driver.feed(f.Disconnected(now))
+        self._driver.tell(
+            self._connection_log.ended(now, cause=cause, code=None if code is None else int(code))
+        )
 
-    def _handle_response_created(self, event: ResponseCreatedEvent) -> None:
-        self._progress.clear()
-        super()._handle_response_created(event)
+    @property
+    def _in_gap(self) -> bool:
+        return self._socket is None and self._connection_log.was_connected
 
-    def _handle_response_audio_transcript_delta(self, event: dict[str, Any]) -> None:
-        delta = TranscriptDelta(event["delta"], event.get("start_time"))
-        self._progress_of(event["item_id"]).transcribed(delta)
-        super()._handle_response_audio_transcript_delta(event)
-
-    def _handle_response_audio_delta(self, event: ResponseAudioDeltaEvent) -> None:
-        # Four base64 characters carry three bytes; padding is two at most, under a sample.
-        samples = len(event.delta) * 3 // 4 // _BYTES_PER_SAMPLE
-        self._progress_of(event.item_id).received(samples / _impl.SAMPLE_RATE)
-        super()._handle_response_audio_delta(event)
-
-    def _progress_of(self, item_id: str) -> ReplyProgress:
-        return self._progress.setdefault(item_id, ReplyProgress())
+    def _drop_queued_requests(self) -> None:
+        """Keep requests that were not sent from following the replay; they are reissued."""
+        kept = []
+        while not self._msg_ch.empty():
+            event = self._msg_ch.recv_nowait()
+            if not isinstance(event, ResponseCreateEvent | ResponseCancelEvent):
+                kept.append(event)
+        for event in kept:
+            super().send_event(event)
 
     def _flush_before_replay(self) -> None:
-        """Complete the record that is about to be replayed.
+        """Complete the record that is about to be replayed, and keep pending requests alive.
 
         Runs once per attempt to reconnect, and gives the same record however many it takes.
         """
-        self._restore_unconfirmed()
-        self._record_cut_reply()
-        previous_id: str | None = None
-        self._unconfirmed = {}
-        for item in self._remote_chat_ctx.to_chat_ctx().items:
-            self._unconfirmed[item.id] = (previous_id, item)
-            previous_id = item.id
+        # Upstream fails whatever is still in here once the replay is through.
+        self._held.update(self._response_created_futures)
+        self._response_created_futures.clear()
+        self._record.complete()
 
-    def _restore_unconfirmed(self) -> None:
-        """Bring back what the last replay sent and a second drop kept from being confirmed.
+    # -- what the application asks for
 
-        Upstream starts each replay with an empty record and refills it from confirmations.
-        """
-        mirror = self._remote_chat_ctx
-        for item_id, (previous_id, item) in self._unconfirmed.items():
-            if mirror.get(item_id) is None:
-                if previous_id is not None and mirror.get(previous_id) is None:
-                    previous_id = mirror.tail_id
-                mirror.insert(previous_id, item)
+    def generate_reply(
+        self,
+        *,
+        instructions: NotGivenOr[str] = NOT_GIVEN,
+        tool_choice: NotGivenOr[llm.ToolChoice] = NOT_GIVEN,
+        tools: NotGivenOr[list[llm.Tool]] = NOT_GIVEN,
+    ) -> asyncio.Future[llm.GenerationCreatedEvent]:
+        """As upstream's; a request that a drop catches is sent again, with the same future."""
+        self._composing = True
+        try:
+            future = super().generate_reply(
+                instructions=instructions, tool_choice=tool_choice, tools=tools
+            )
+        finally:
+            self._composing = False
+        request_id = next(reversed(self._requests))
+        if self._in_gap:
+            self._held[request_id] = future
+        self._driver.feed(f.ReplyRequested(self._driver.now, request_id))
+        future.add_done_callback(partial(self._request_done, request_id))
+        return future
 
-    def _record_cut_reply(self) -> None:
-        """Put what the cut reply said into the record.
+    def _request_done(
+        self, request_id: str, future: asyncio.Future[llm.GenerationCreatedEvent]
+    ) -> None:
+        self._requests.pop(request_id, None)
+        now = self._driver.now
+        if future.cancelled():
+            self._driver.feed(f.ReplyCancelled(now, request_id))
+        elif future.exception() is not None:
+            self._driver.feed(f.ReplyRequestTimedOut(now, request_id))
 
-        Upstream fills in a reply's text when its response is done, so a reply that was cut is
-        an empty item, and the replay leaves empty items out.
-        """
-        generation = self._current_generation
-        if not isinstance(generation, _impl._ResponseGeneration):
+    def send_event(self, event: RealtimeClientEvent | dict[str, Any]) -> None:
+        if isinstance(event, ResponseCreateEvent) and self._composing:
+            assert event.event_id is not None
+            self._requests[event.event_id] = event
+        if self._in_gap and isinstance(event, ResponseCreateEvent | ResponseCancelEvent):
+            return  # the driver issues requests on the next connection
+        super().send_event(event)
+
+    def interrupt(self) -> None:
+        super().interrupt()
+        if (response_id := self._server_events.response_id) is not None:
+            self._driver.feed(f.Interrupted(self._driver.now, response_id))
+
+    # -- what the server sends
+
+    def _server_event(self, event: dict[str, Any]) -> None:
+        client_id = ((event.get("response") or {}).get("metadata") or {}).get("client_event_id")
+        if event.get("type") == "response.created" and client_id in self._discarded_event_ids:
+            self._driver.feed(f.MessageArrived(self._driver.now))
             return
-        for item_id in generation.messages:
-            progress = self._progress.get(item_id)
-            if progress is not None and progress.audio_s:
-                text = progress.spoken(self._resilience.speech_rate_cps)
-                self._record_reply(item_id, text or UNTRANSCRIBED)
+        turns = self._opts.turn_detection
+        self._server_events.receive(
+            event,
+            answers_turns=turns is not None and turns.create_response is not False,
+            interrupts=turns is not None and turns.interrupt_response is not False,
+        )
 
-    def _record_reply(self, item_id: str, text: str) -> None:
-        node = self._remote_chat_ctx.get(item_id)
-        if node is None:
-            # The server's confirmation of the item was lost with the connection.
-            message = llm.ChatMessage(id=item_id, role="assistant", content=[])
-            self._remote_chat_ctx.insert(self._remote_chat_ctx.tail_id, message)
-        else:
-            if not isinstance(node.item, llm.ChatMessage):
-                return
-            message = node.item
-        message.content = [text]
-        message.interrupted = True
+    def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
+        self._record.confirmed(event.item.id or "")
+        super()._handle_conversion_item_added(event)
+
+    def _handle_conversion_item_deleted(self, event: ConversationItemDeletedEvent) -> None:
+        self._record.confirmed(event.item_id)
+        super()._handle_conversion_item_deleted(event)
+
+    # -- what the driver decides
+
+    def close_streams(self, generation_id: str) -> None:
+        if isinstance(self._current_generation, _impl._ResponseGeneration):
+            self._record.keep_cut_reply()
+            self._close_current_generation()
+
+    def finalise(self, generation_id: str) -> None:
+        self.close_streams(generation_id)
+        # Upstream skips whatever still comes for a response that it holds as discarded.
+        self._current_generation = _impl._DiscardedGeneration()
+        self.send_event(ResponseCancelEvent(type="response.cancel", response_id=generation_id))
+
+    def redrive(self, redrive_id: str, instructions: str) -> None:
+        if self._instructions:
+            # A response's instructions replace the session's.
+            instructions = f"{self._instructions}\n{instructions}"
+        parameters = RealtimeResponseCreateParams(
+            instructions=instructions, metadata={"client_event_id": redrive_id}
+        )
+        self.send_event(
+            ResponseCreateEvent(type="response.create", event_id=redrive_id, response=parameters)
+        )
+
+    def reissue(self, request_id: str) -> None:
+        if request_id in self._requests:
+            self.send_event(self._requests[request_id])
+
+    def words_of(self, generation_id: str, audio_s: float) -> str:
+        return self._server_events.words_of(
+            generation_id, audio_s, self._resilience.speech_rate_cps
+        )
+
+    def replace_connection(self) -> None:
+        # An orderly close would wait for an answer that a dead peer never gives.
+        raw = self._socket.get_extra_info("socket") if self._socket is not None else None
+        if raw is not None:
+            raw.shutdown(socket.SHUT_RDWR)
+
+    def notify(self, event: ResilienceEvent) -> None:
+        notify(self, self._resilience, event)

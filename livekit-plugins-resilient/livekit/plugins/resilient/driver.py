@@ -1,0 +1,234 @@
+"""Runs a `Conversation` on the event loop: facts in, decisions carried out, one timer.
+
+No policy: what is decided stands in `core`, what it means for a provider in its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+from livekit import rtc
+from typing_extensions import assert_never
+
+from .core import facts as f
+from .core.conversation import Conversation, IllegalFactError
+from .core.decisions import (
+    CloseStreams,
+    Decision,
+    FinaliseGeneration,
+    RecordFirstAudio,
+    RecordOutcome,
+    Redrive,
+    SuspectDead,
+)
+from .events import (
+    FirstAudioAfterReconnect,
+    GenerationFinalised,
+    RedriveDecided,
+    RedriveOutcome,
+    ResilienceEvent,
+)
+from .log import logger
+from .options import ResilienceOptions
+from .speech_hint import SpeechHint
+from .telemetry import Telemetry
+from .wording import RedriveContext, redrive_text, tail
+
+__all__ = ["Carrier", "Driver"]
+
+
+# A loop may fire a timer early by its clock's resolution.
+_TIMER_SLACK_S = 0.001
+
+
+class Carrier(Protocol):
+    """What a provider's session does for its driver."""
+
+    def close_streams(self, generation_id: str) -> None:
+        """Close the streams of a generation whose connection is gone."""
+
+    def finalise(self, generation_id: str) -> None:
+        """End a generation locally; whatever arrives for it later is dropped."""
+
+    def redrive(self, redrive_id: str, instructions: str) -> None:
+        """Ask the model for a reply; the application did not ask for this one."""
+
+    def reissue(self, request_id: str) -> None:
+        """Send a request of the application again, with its own future."""
+
+    def words_of(self, generation_id: str, audio_s: float) -> str:
+        """The words of a reply that lie within its first `audio_s` seconds."""
+
+    def replace_connection(self) -> None:
+        """Give up a connection that looks dead, and dial."""
+
+    def notify(self, event: ResilienceEvent) -> None:
+        """Tell the application."""
+
+
+class Driver:
+    """Connects one session to its `Conversation`.
+
+    Args:
+        carrier: The session.
+        options: The application's options.
+        provider_liveness_s: See `ResilienceOptions.bounds`.
+        telemetry: Gets every event and the length of every generation.
+    """
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        options: ResilienceOptions,
+        provider_liveness_s: float,
+        telemetry: Telemetry,
+    ) -> None:
+        self._carrier = carrier
+        self._options = options
+        self._conversation = Conversation(options.bounds(provider_liveness_s))
+        self._telemetry = telemetry
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: deque[f.Fact] = deque()
+        self._busy = False
+        self._opened_at: dict[str, float] = {}
+        self._hint = SpeechHint() if options.speech_hint else None
+        self.heard_speech_at: float | None = None
+        """When the microphone last sounded like speech; None for never."""
+
+    @property
+    def now(self) -> float:
+        """Monotonic seconds, the clock of every fact."""
+        return self._loop.time()
+
+    def feed(self, fact: f.Fact) -> None:
+        """Take a fact and carry out what it leads to.
+
+        Carrying out a decision can bring new facts; they wait until it is done.
+        """
+        self._waiting.append(fact)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._waiting:
+                self._receive(self._waiting.popleft())
+        finally:
+            self._busy = False
+            self._arm()
+
+    def tell(self, event: ResilienceEvent | None) -> None:
+        """Count an event, if there is one, and tell the application."""
+        if event is not None:
+            self._telemetry.record(event)
+            self._carrier.notify(event)
+
+    def hear(self, frame: rtc.AudioFrame) -> None:
+        """Listen to a microphone frame for speech, cheaply and without a message."""
+        if self._hint is not None and self._hint.is_speech(frame):
+            self.heard_speech_at = self.now
+            self.feed(f.LocalSpeechHinted(self.now))
+
+    def close(self) -> None:
+        """The application closed the session: nothing is decided any more."""
+        self.feed(f.Closed(self.now))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- one timer
+
+    def _arm(self) -> None:
+        deadline = self._conversation.next_deadline()
+        if deadline is None:
+            return
+        if self._timer is not None:
+            # A timer that fires early only looks again, which is cheaper than moving it.
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        deadline = self._conversation.next_deadline()
+        if deadline is not None and deadline - self.now < _TIMER_SLACK_S:
+            self._busy = True
+            try:
+                self._carry(self._conversation.due(max(deadline, self.now)))
+                while self._waiting:
+                    self._receive(self._waiting.popleft())
+            finally:
+                self._busy = False
+        self._arm()
+
+    # -- decisions
+
+    def _receive(self, fact: f.Fact) -> None:
+        try:
+            decisions = self._conversation.receive(fact)
+        except IllegalFactError:
+            # Our bookkeeping is off; the call matters more than being told.
+            logger.exception("fact refused", extra={"fact": type(fact).__name__})
+            return
+        match fact:
+            case f.GenerationOpened():
+                self._opened_at[fact.generation_id] = fact.at
+            case f.GenerationEnded():
+                self._count_generation(fact.generation_id, terminated=True)
+            case _:
+                pass
+        self._carry(decisions)
+
+    def _count_generation(self, generation_id: str, *, terminated: bool) -> None:
+        opened_at = self._opened_at.pop(generation_id, None)
+        if opened_at is not None:
+            self._telemetry.generation_closed(self.now - opened_at, terminated=terminated)
+
+    def _carry(self, decisions: tuple[Decision, ...]) -> None:
+        for decision in decisions:
+            try:
+                self._carry_out(decision)
+            except Exception:
+                logger.exception("failed", extra={"decision": type(decision).__name__})
+
+    def _carry_out(self, decision: Decision) -> None:
+        carrier, now = self._carrier, self.now
+        match decision:
+            case CloseStreams():
+                self._count_generation(decision.generation_id, terminated=False)
+                carrier.close_streams(decision.generation_id)
+            case FinaliseGeneration():
+                self._count_generation(decision.generation_id, terminated=False)
+                carrier.finalise(decision.generation_id)
+                self.tell(
+                    GenerationFinalised(now, decision.reason, decision.open_s, decision.idle_s)
+                )
+            case Redrive():
+                self._redrive(decision)
+            case SuspectDead():
+                logger.warning("connection looks dead", extra={"sign": decision.sign})
+                carrier.replace_connection()
+            case RecordOutcome():
+                self.tell(RedriveOutcome(now, decision.result))
+            case RecordFirstAudio():
+                self.tell(FirstAudioAfterReconnect(now, decision.seconds))
+            case _:
+                assert_never(decision)
+
+    def _redrive(self, decision: Redrive) -> None:
+        self._carrier.notify(RedriveDecided(self.now, decision.cause, decision.waited_s))
+        if decision.cause == "reply_requested":
+            for request_id in decision.request_ids:
+                self._carrier.reissue(request_id)
+            return
+        words = ""
+        if decision.generation_id is not None:
+            # What arrived plays on, so by the time of the reply all of it has been heard.
+            words = self._carrier.words_of(decision.generation_id, decision.received_s)
+        context = RedriveContext(decision.cause, tail(words))
+        self._carrier.redrive(
+            decision.redrive_id, redrive_text(context, self._options.redrive_instructions)
+        )

@@ -1,0 +1,122 @@
+"""Turns OpenAI's server events into facts, and remembers what arrived of each reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..core import facts as f
+from ..core.playout import ReplyProgress, TranscriptDelta
+
+if TYPE_CHECKING:
+    from ..driver import Driver
+
+__all__ = ["ServerEvents"]
+
+# The protocol's output audio: 16-bit mono at this rate. Four base64 characters carry three bytes.
+_SAMPLE_RATE = 24_000
+_BYTES_PER_SAMPLE = 2
+
+# Replies whose words a re-drive may still need: the one that was cut, and those still playing.
+_REMEMBERED_REPLIES = 8
+
+_ENDINGS: dict[str, f.Ending] = {
+    "completed": "completed",
+    "incomplete": "completed",
+    "cancelled": "cancelled",
+    "failed": "failed",
+}
+
+
+class ServerEvents:
+    """Follows the raw events of one session. Events of other types are a sign of life, no more."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.response_id: str | None = None
+        """The response that is open; None between responses."""
+        self._replies: dict[str, dict[str, ReplyProgress]] = {}
+        self._untranscribed: set[str] = set()
+
+    @property
+    def words_lost(self) -> bool:
+        """Whether the caller's last turn is in no record: committed, but never transcribed."""
+        return bool(self._untranscribed)
+
+    def receive(self, event: dict[str, Any], *, answers_turns: bool, interrupts: bool) -> None:
+        """Take one server event.
+
+        Args:
+            event: As received, with current event names.
+            answers_turns: The server answers the caller's turns by itself.
+            interrupts: The server cancels its response when the caller speaks.
+        """
+        feed, now = self._driver.feed, self._driver.now
+        feed(f.MessageArrived(now))
+        response_id = self.response_id
+        match event.get("type"):
+            case "response.created":
+                self._opened(event["response"])
+            case "response.output_audio.delta" if response_id is not None:
+                samples = len(event["delta"]) * 3 // 4 // _BYTES_PER_SAMPLE
+                seconds = samples / _SAMPLE_RATE
+                self._progress(event["item_id"]).received(seconds)
+                feed(f.AudioReceived(now, response_id, seconds))
+            case "response.output_audio_transcript.delta" | "response.output_text.delta" if (
+                response_id is not None
+            ):
+                delta = TranscriptDelta(event["delta"], event.get("start_time"))
+                self._progress(event["item_id"]).transcribed(delta)
+                feed(f.TextReceived(now, response_id))
+            case "response.output_item.done" if response_id is not None:
+                item = event["item"]
+                if item.get("type") == "function_call":
+                    feed(f.ToolCallOpened(now, response_id, item["call_id"]))
+                else:
+                    feed(f.OutputCompleted(now, response_id))
+            case "response.done" if response_id is not None:
+                self.response_id = None
+                ending = _ENDINGS.get(event["response"].get("status", ""), "completed")
+                feed(f.GenerationEnded(now, response_id, ending))
+            case "input_audio_buffer.speech_started":
+                feed(f.UserSpeechStarted(now))
+                if interrupts and response_id is not None:
+                    feed(f.Interrupted(now, response_id))
+            case "input_audio_buffer.speech_stopped":
+                feed(f.UserSpeechStopped(now))
+            case "input_audio_buffer.committed":
+                # Only the turn that waits for an answer matters.
+                self._untranscribed = {event["item_id"]}
+                if answers_turns:
+                    feed(f.UserTurnEnded(now))
+            case "conversation.item.input_audio_transcription.completed":
+                self._untranscribed.discard(event["item_id"])
+            case _:
+                pass
+
+    def progress_of(self, item_id: str) -> ReplyProgress | None:
+        """What arrived of one of the replies' messages."""
+        for messages in self._replies.values():
+            if item_id in messages:
+                return messages[item_id]
+        return None
+
+    def words_of(self, response_id: str, audio_s: float, rate_cps: float) -> str:
+        """The words within the first `audio_s` seconds of a response, over all its messages."""
+        words = []
+        for progress in self._replies.get(response_id, {}).values():
+            words.append(progress.spoken(rate_cps, audio_s))
+            audio_s -= progress.audio_s
+        return " ".join(filter(None, words))
+
+    def _opened(self, response: dict[str, Any]) -> None:
+        self.response_id = response_id = response["id"]
+        self._untranscribed.clear()
+        self._replies[response_id] = {}
+        if len(self._replies) > _REMEMBERED_REPLIES:
+            del self._replies[next(iter(self._replies))]
+        request_id = (response.get("metadata") or {}).get("client_event_id")
+        self._driver.feed(f.GenerationOpened(self._driver.now, response_id, request_id))
+
+    def _progress(self, item_id: str) -> ReplyProgress:
+        assert self.response_id is not None
+        return self._replies[self.response_id].setdefault(item_id, ReplyProgress())

@@ -1,0 +1,120 @@
+"""What the caller hears, told to the driver as facts.
+
+The position of the speaker is the application's knowledge, not the provider's. Two sources, the
+first available: the `AgentSession`'s own audio output, which knows pauses and what was cleared;
+else the frames that whoever plays the reply has taken, bounded by the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from typing import Any
+
+from livekit import rtc
+from livekit.agents import llm
+from livekit.agents.voice import io
+
+from .core import facts as f
+
+__all__ = ["SpeakerWatch"]
+
+
+class SpeakerWatch:
+    """Follows the replies of one session through the speaker.
+
+    Args:
+        feed: Takes each fact.
+        now: The clock of the facts.
+    """
+
+    def __init__(self, feed: Callable[[f.Fact], None], now: Callable[[], float]) -> None:
+        self._feed = feed
+        self._now = now
+        self._output: io.AudioOutput | None = None
+        self._agent_session: Any = None
+        self._current: str | None = None
+        self._audible = False
+
+    def watch(
+        self, generation_id: str, event: llm.GenerationCreatedEvent, session: rtc.EventEmitter[Any]
+    ) -> None:
+        """Follow a new reply; call it before the event is emitted. Changes the event in place."""
+        self._attach(session)
+        event.message_stream = self._messages(generation_id, event.message_stream)
+
+    async def _messages(
+        self, generation_id: str, messages: AsyncIterable[llm.MessageGeneration]
+    ) -> AsyncIterator[llm.MessageGeneration]:
+        async for message in messages:
+            message.audio_stream = self._frames(generation_id, message.audio_stream)
+            yield message
+
+    async def _frames(
+        self, generation_id: str, frames: AsyncIterable[rtc.AudioFrame]
+    ) -> AsyncIterator[rtc.AudioFrame]:
+        first = True
+        async for frame in frames:
+            if first:
+                first = False
+                self._current = generation_id
+                if self._output is None:
+                    self._feed(f.PlaybackStarted(self._now(), generation_id))
+            yield frame
+
+    # -- the AgentSession's own output
+
+    def _attach(self, session: rtc.EventEmitter[Any]) -> None:
+        agent_session = _agent_session_of(session)
+        output = getattr(getattr(agent_session, "output", None), "audio", None)
+        if output is self._output and agent_session is self._agent_session:
+            return
+        self.detach()
+        if not isinstance(output, io.AudioOutput):
+            return
+        self._output, self._agent_session = output, agent_session
+        output.on("playback_started", self._on_started)
+        output.on("playback_finished", self._on_finished)
+        agent_session.on("agent_state_changed", self._on_agent_state)
+
+    def detach(self) -> None:
+        """Stop listening to the speaker."""
+        if self._output is None:
+            return
+        self._output.off("playback_started", self._on_started)
+        self._output.off("playback_finished", self._on_finished)
+        self._agent_session.off("agent_state_changed", self._on_agent_state)
+        self._output = self._agent_session = None
+
+    def _on_started(self, _: object) -> None:
+        if self._current is not None:
+            self._audible = True
+            self._feed(f.PlaybackStarted(self._now(), self._current))
+
+    def _on_finished(self, event: io.PlaybackFinishedEvent) -> None:
+        if self._current is not None:
+            self._audible = False
+            heard_s = max(0.0, event.playback_position)
+            self._feed(f.PlaybackFinished(self._now(), self._current, heard_s))
+
+    def _on_agent_state(self, event: Any) -> None:
+        # The output has no event for a pause; the agent stops "speaking" with audio left to play.
+        if not self._audible:
+            return
+        if event.old_state == "speaking":
+            self._feed(f.PlaybackPaused(self._now()))
+        elif event.new_state == "speaking":
+            self._feed(f.PlaybackResumed(self._now()))
+
+
+def _agent_session_of(session: rtc.EventEmitter[Any]) -> Any:
+    """The `AgentSession` that listens to a realtime session, also through a fallback adapter.
+
+    There is no public way from one to the other, so this asks the listeners; None if it fails.
+    """
+    for listener in tuple(getattr(session, "_events", {}).get("error", ())):
+        owner = getattr(listener, "__self__", None)
+        for name in ("_session", "_agent_session"):
+            found = getattr(owner, name, None)
+            if hasattr(found, "output"):
+                return found
+    return None
