@@ -17,7 +17,7 @@ from livekit.plugins.resilient.testing import (
     OpenAIRealtimeServer,
     VirtualTimeHang,
 )
-from livekit.plugins.resilient.testing.errors import ServerTimeoutError
+from livekit.plugins.resilient.testing.errors import CallEndedError, ServerTimeoutError
 
 from .registry import Flavour, ProviderName, Scenario
 from .stage import ScenarioFailed, Stage, Which
@@ -88,15 +88,15 @@ async def play(scenario: Scenario, which: Which, *, faults: bool) -> float | Non
         return models.ours(**given, resilience=scenario.resilience or ResilienceOptions())
 
     async with server:
-        options = dict(scenario.call)
+        options = dict(scenario.call())
         if scenario.agent is not None:
-            options["agent"] = scenario.agent()
+            options["agent"] = scenario.agent(faults)
         call = HeadlessCall(make_model(), **options)
-        stage: Stage[Any] = Stage(server, call, which=which, faulty=faults, make_model=make_model)
+        stage: Stage[Any] = Stage(
+            scenario, server, call, which=which, faulty=faults, make_model=make_model
+        )
         try:
             await asyncio.wait_for(_perform(scenario, stage), RUN_LIMIT_S)
-        except ServerTimeoutError as exc:
-            raise ScenarioFailed(f"{exc}; {_end_of(call)}") from exc
         except asyncio.TimeoutError as exc:
             raise ScenarioFailed(f"no end within {RUN_LIMIT_S:g} s") from exc
         except VirtualTimeHang as exc:
@@ -106,15 +106,56 @@ async def play(scenario: Scenario, which: Which, *, faults: bool) -> float | Non
     return stage.dead_air_s
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one scenario with its faults.
+
+    Attributes:
+        survived: whether the caller experienced what is promised.
+        why: what was not so; empty where it survived.
+        dead_air_s: seconds in which neither side was audible; infinite where the agent was never
+            heard again, None where the scenario does not measure it.
+        open_ended: the wait was given up, so that the true dead air is longer.
+    """
+
+    survived: bool
+    why: str = ""
+    dead_air_s: float | None = None
+    open_ended: bool = False
+
+
+async def outcome_of(scenario: Scenario, which: Which) -> Outcome:
+    """Run a scenario with its faults on the current loop.
+
+    Raises:
+        Exception: the scenario or the simulator is at fault.
+    """
+    try:
+        return Outcome(True, dead_air_s=await play(scenario, which, faults=True))
+    except ScenarioFailed as exc:
+        silent_s = exc.silent_s
+        return Outcome(False, str(exc), silent_s, open_ended=silent_s is not None)
+
+
 async def _perform(scenario: Scenario, stage: Stage[Any]) -> None:
     async with stage.call:
-        await scenario.run(stage)
+        try:
+            await scenario.run(stage)
+        except (CallEndedError, ServerTimeoutError) as exc:
+            raise _never_happened(stage, exc) from exc
     stage.require(stage.call.close_problem is None, "hanging up raises nothing and ends")
     left = stage.call.leftover_tasks()
     stage.require(not left, f"no task is left after the call: {left}")
 
 
-def _end_of(call: HeadlessCall) -> str:
+def _never_happened(stage: Stage[Any], exc: Exception) -> ScenarioFailed:
+    failed = ScenarioFailed(f"{str(exc).partition('; seen')[0]}; {_state_of(stage.call)}")
+    if stage.faulty and stage.server.recording.faults:
+        failed.silent_s = stage.dead_air(until=stage.call.now)
+    return failed
+
+
+def _state_of(call: HeadlessCall) -> str:
     """What is known about a call that got stuck."""
     closed = call.closed
     if closed is not None:

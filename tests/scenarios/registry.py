@@ -63,10 +63,12 @@ class Scenario:
         faults: the fault plan; left out in the control.
         server: keywords for the simulator.
         model: keywords for both models, over those of the simulator.
-        call: keywords for `HeadlessCall`.
-        agent: makes the agent; by default a `CallAgent` with its weather tool.
+        call: makes keywords for `HeadlessCall`.
+        agent: makes the agent, given whether the faults are on; by default a `CallAgent` with its
+            weather tool.
         flavour: which of the provider's models.
         resilience: for our model only; None takes the defaults.
+        by_script: the fault is not the server's: `run` or `agent` brings it about.
         waits_for: rules that our model does not keep yet; the scenario must fail until it does.
     """
 
@@ -79,10 +81,11 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     server: Mapping[str, Any] = field(default_factory=dict, repr=False)
     model: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    call: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    agent: Callable[[], Agent] | None = field(default=None, repr=False)
+    call: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    agent: Callable[[bool], Agent] | None = field(default=None, repr=False)
     flavour: Flavour = "plain"
     resilience: ResilienceOptions | None = field(default=None, repr=False)
+    by_script: bool = False
     waits_for: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -111,10 +114,11 @@ def scenario(
     faults: Iterable[Fault] = (),
     server: Mapping[str, Any] | None = None,
     model: Mapping[str, Any] | None = None,
-    call: Mapping[str, Any] | None = None,
-    agent: Callable[[], Agent] | None = None,
+    call: Callable[[], Mapping[str, Any]] = dict,
+    agent: Callable[[bool], Agent] | None = None,
     flavour: Flavour = "plain",
     resilience: ResilienceOptions | None = None,
+    by_script: bool = False,
     waits_for: str | Iterable[str] = (),
 ) -> Callable[[_Run], _Run]:
     """Register an `async def run(stage)` under `name`; see `Scenario` for the fields.
@@ -136,10 +140,11 @@ def scenario(
             tuple(faults),
             server or {},
             model or {},
-            call or {},
+            call,
             agent,
             flavour,
             resilience,
+            by_script,
             waiting,
         )
         return run

@@ -19,6 +19,8 @@ from livekit.plugins.resilient.testing import (
 from livekit.plugins.resilient.testing.heard import gaps_between
 from livekit.plugins.resilient.testing.server import SimulatedServer
 
+from .registry import Scenario
+
 Which: TypeAlias = Literal["upstream", "ours"]
 ServerT = TypeVar("ServerT", bound=SimulatedServer)
 
@@ -26,13 +28,21 @@ OUTPUT_RATE = 24_000
 
 
 class ScenarioFailed(AssertionError):
-    """The caller did not experience what the scenario promises."""
+    """The caller did not experience what the scenario promises.
+
+    Attributes:
+        silent_s: where something never happened, the longest time in which neither side was
+            audible until it was given up, in seconds.
+    """
+
+    silent_s: float | None = None
 
 
 class Stage(Generic[ServerT]):
     """One run of a scenario, with the call already begun.
 
     Attributes:
+        scenario: what is run.
         server: the simulator; it outlives the call.
         call: the running call.
         which: whose model is under test.
@@ -43,6 +53,7 @@ class Stage(Generic[ServerT]):
 
     def __init__(
         self,
+        scenario: Scenario,
         server: ServerT,
         call: HeadlessCall,
         *,
@@ -50,6 +61,7 @@ class Stage(Generic[ServerT]):
         faulty: bool,
         make_model: Callable[[], llm.RealtimeModel],
     ) -> None:
+        self.scenario = scenario
         self.server = server
         self.call = call
         self.which = which
@@ -106,17 +118,20 @@ class Stage(Generic[ServerT]):
         if not condition:
             raise ScenarioFailed(f"not so: {sentence}")
 
-    def heard_whole(self, reply: Reply, turn: int) -> bool:
-        """Whether the caller heard every sample of the server's `turn`, counted from 1, in order.
+    def heard_whole(self, reply: Reply, turn: int | None = None) -> bool:
+        """Whether the caller heard every sample of `reply`, in order and without a cut.
 
-        Turns are counted as the simulator performs them, over all connections.
+        `turn` is the number of the server's turn that said it, counted from 1 as the simulator
+        performs them over all connections; None takes any.
         """
-        return self._audio(reply, turn) in self.call.heard.heard_pcm()
+        return self.times_heard(reply, turn, first_s=reply.duration_s) > 0
 
-    def times_heard(self, reply: Reply, turn: int, *, first_s: float = 0.2) -> int:
-        """How often the caller heard the first `first_s` seconds of a turn."""
-        beginning = self._audio(reply, turn)[: round(first_s * OUTPUT_RATE) * 2]
-        return self.call.heard.heard_pcm().count(beginning)
+    def times_heard(self, reply: Reply, turn: int | None = None, *, first_s: float = 0.2) -> int:
+        """How often the caller heard the first `first_s` seconds of `reply`; see `heard_whole`."""
+        heard = self.call.heard.heard_pcm()
+        size = round(first_s * OUTPUT_RATE) * 2
+        turns = range(1, self.server.script.turns + 1) if turn is None else (turn,)
+        return sum(heard.count(reply.pcm(OUTPUT_RATE, seed=number)[:size]) for number in turns)
 
     def unrecoverable(self) -> int:
         """How many errors told the session that the model gave up."""
@@ -166,9 +181,6 @@ class Stage(Generic[ServerT]):
             for said in self.call.mic.utterances
             if said.started_at is not None
         ]
-
-    def _audio(self, reply: Reply, turn: int) -> bytes:
-        return reply.pcm(OUTPUT_RATE, seed=turn)
 
 
 GeminiStage: TypeAlias = Stage[GeminiLiveServer]

@@ -1,0 +1,111 @@
+"""K7: tool calls that come twice, are cancelled, or carry no id."""
+
+from __future__ import annotations
+
+from livekit.plugins.resilient.testing import (
+    Abort,
+    After,
+    CallAgent,
+    CallWithoutId,
+    CancelCall,
+    Fault,
+    OnConnection,
+    Received,
+    RepeatCall,
+    ToolCall,
+)
+
+from ..lines import ANSWER, PACE, RESULT, TOLD, told_once_known
+from ..registry import scenario
+from ..stage import GeminiStage
+
+CALL = ToolCall("get_weather", {"city": "Paris"}, call_id="call-1")
+WEATHER = {"replies": [CALL], "default_reply": told_once_known, "pace": PACE}
+
+
+def slow_agent(faulty: bool) -> CallAgent:
+    return CallAgent(weather=RESULT, tool_delay_s=1.0)
+
+
+@scenario(
+    "gemini-same-call-twice",
+    kind="K7",
+    rule="R10",
+    provider="gemini",
+    faults=[Fault(After("toolCall"), RepeatCall())],
+    server=WEATHER,
+    agent=slow_agent,
+)
+@scenario(
+    "gemini-same-call-again-after-its-result",
+    kind="K7",
+    rule="R10",
+    provider="gemini",
+    faults=[Fault(Received("toolResponse"), RepeatCall())],
+    server=WEATHER,
+    agent=slow_agent,
+)
+@scenario(
+    "gemini-same-call-on-two-connections",
+    kind="K7",
+    rule="R10",
+    provider="gemini",
+    faults=[Fault(After("toolCall"), (RepeatCall("next"), Abort()))],
+    server=WEATHER,
+    agent=slow_agent,
+    waits_for="R10",
+)
+@scenario(
+    "gemini-call-without-id",
+    kind="K7",
+    rule="R9",
+    provider="gemini",
+    faults=[Fault(OnConnection(1), CallWithoutId())],
+    server=WEATHER,
+    agent=slow_agent,
+    waits_for="R9",
+)
+async def runs_the_tool_once(stage: GeminiStage) -> None:
+    """A call that comes twice or without an id is one run of the tool and one answer."""
+    await stage.call.say(1.0)
+    await stage.call.until(
+        lambda: stage.times_heard(TOLD), timeout_s=30, what="the weather that the caller asked for"
+    )
+    await stage.call.agent_done()
+    stage.dead_air(stage.call.mic.utterances[0].ended_at)
+    await stage.rest(5.0)
+    stage.require(len(stage.call.tools) == 1, "the tool runs once")
+    stage.require(stage.times_heard(TOLD) == 1, "its result is told once")
+    stage.require(stage.server.session.knows(RESULT) == 1, "its result is known once")
+    answers = stage.server.recording.deliveries_of("call-1")
+    stage.require(len(answers) <= 1, "the call is not answered twice")
+    await stage.ask()
+    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+
+
+@scenario(
+    "gemini-call-is-cancelled",
+    kind="K7",
+    rule="R10",
+    provider="gemini",
+    faults=[Fault(After("toolCall"), CancelCall())],
+    server=WEATHER,
+    agent=slow_agent,
+    waits_for="R10",
+)
+async def discards_the_result_of_a_cancelled_call(stage: GeminiStage) -> None:
+    """A call that the server cancels is stopped, and its result is not sent."""
+    await stage.call.say(1.0)
+    await stage.server.wait_for("toolCall", timeout_s=10)
+    await stage.rest(5.0)
+    await stage.call.agent_done()
+    if stage.faulty:
+        answers = stage.server.recording.deliveries_of("call-1")
+        stage.require(not answers, "nothing is sent for the cancelled call")
+        stage.require(stage.times_heard(TOLD) == 0, "nothing is told of it")
+    else:
+        stage.require(stage.times_heard(TOLD) == 1, "the result is told")
+    await stage.ask()
+    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require(len(stage.server.dials()) == 1, "the connection is kept")
+    stage.dead_air(stage.call.mic.utterances[-1].ended_at)

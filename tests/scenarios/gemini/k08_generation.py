@@ -1,0 +1,179 @@
+"""K8: generations that do not end, begin twice, or stay empty."""
+
+from __future__ import annotations
+
+from livekit.plugins.resilient.testing import (
+    After,
+    AtAudio,
+    Before,
+    CallAgent,
+    EmptyTurns,
+    Fault,
+    OnConnection,
+    PhantomInterruption,
+    Reply,
+    Silence,
+    Swallow,
+    ToolCall,
+    TrailingAudio,
+    UserStops,
+)
+
+from ..lines import ANSWER, CUT_S, GO_ON, GREETING, PACE, STORY, TOLD, by_reason
+from ..registry import scenario
+from ..stage import GeminiStage
+
+CUT = AtAudio(CUT_S, connection=1)
+TALK = {"default_reply": by_reason, "pace": PACE}
+LOOK = Reply("Let me have a look at the weather for you.")
+TALE = {**TALK, "replies": [STORY]}
+
+
+@scenario(
+    "gemini-audio-after-a-tool-call",
+    kind="K8",
+    rule="R18",
+    provider="gemini",
+    faults=[Fault(OnConnection(1), TrailingAudio(0.5))],
+    server={
+        **TALK,
+        "replies": [ToolCall("get_weather", {"city": "Paris"}, say_first=LOOK.text)],
+    },
+    agent=lambda faulty: CallAgent(tool_delay_s=1.0),
+    waits_for="R18",
+)
+async def is_not_thrown_by_trailing_audio(stage: GeminiStage) -> None:
+    """Audio that trails a tool call neither stops the tool nor keeps its result from being told."""
+    await stage.call.say(1.0)
+    await stage.call.until(
+        lambda: stage.times_heard(TOLD), timeout_s=20, what="the weather that the caller asked for"
+    )
+    await stage.call.agent_done()
+    stage.require([run.status for run in stage.call.tools] == ["done"], "the tool runs through")
+    stage.require(stage.times_heard(TOLD) == 1, "its result is told once")
+    stage.require(stage.heard_whole(LOOK), "what is said before the call is not cut")
+    opened = stage.call.agent_texts()
+    stage.require(len(opened) == 2, "the trailing audio makes no message of its own")
+    stage.dead_air(stage.call.mic.utterances[0].ended_at)
+    await stage.ask()
+    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+
+
+@scenario(
+    "gemini-no-turn-complete-after-barge-in",
+    kind="K8",
+    rule="R13",
+    provider="gemini",
+    faults=[Fault(Before("turnComplete"), Swallow())],
+    server=TALE,
+    waits_for="R13",
+)
+async def closes_an_interrupted_reply(stage: GeminiStage) -> None:
+    """The caller cuts in, the server forgets to end the turn, and the caller is still answered."""
+    call = stage.call
+    await call.generate_reply(instructions="Tell a story.", wait=False)
+    await call.wait_heard(2.0)
+    await call.say(1.0)
+    await call.reply(timeout_s=15)
+    await call.agent_done()
+    stage.dead_air(call.mic.utterances[0].ended_at)
+    stage.require(stage.heard_whole(ANSWER), "the caller's question is answered in full")
+    await call.generate_reply(instructions="Go on.")
+    await call.agent_done()
+    stage.require(stage.heard_whole(GO_ON), "the app's next request is answered in full")
+
+
+@scenario(
+    "gemini-no-turn-complete",
+    kind="K8",
+    rule="R13",
+    provider="gemini",
+    faults=[Fault(Before("turnComplete"), Swallow())],
+    server={**TALK, "replies": [GREETING]},
+)
+async def closes_a_complete_reply(stage: GeminiStage) -> None:
+    """A reply that the server forgets to end is over once it was heard."""
+    await stage.greet()
+    stage.require(stage.heard_whole(GREETING), "the greeting is heard in full")
+    await stage.rest(6.0)
+    request = await stage.call.generate_reply(instructions="Go on.")
+    await stage.call.agent_done()
+    stage.require(request.exception() is None, "the app's next request does not fail")
+    stage.require(stage.heard_whole(GO_ON), "it is answered in full")
+    await stage.ask()
+    stage.require(stage.heard_whole(ANSWER), "the caller's question is answered in full")
+    stage.dead_air(stage.call.mic.utterances[0].ended_at)
+
+
+@scenario(
+    "gemini-stream-stalls",
+    kind="K8",
+    rule="R13",
+    provider="gemini",
+    faults=[Fault(CUT, Silence())],
+    server=TALE,
+)
+async def does_not_wait_for_a_stalled_stream(stage: GeminiStage) -> None:
+    """A reply that stops in its middle while the socket stays up is taken up again."""
+    call = stage.call
+    await call.generate_reply(instructions="Tell a story.", wait=False)
+    stalled_at = await stage.until_fault()
+    if stage.faulty:
+        await call.reply(after=stalled_at + 1.0, timeout_s=30)
+        stage.dead_air()
+    await call.agent_done()
+    await stage.ask()
+    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require(stage.unrecoverable() == 0, "the session is not told that the model gave up")
+
+
+@scenario(
+    "gemini-empty-turn",
+    kind="K8",
+    rule="R13",
+    provider="gemini",
+    faults=[Fault(UserStops(connection=1), EmptyTurns(1))],
+    server=TALK,
+)
+@scenario(
+    "gemini-deaf-after-phantom-interruption",
+    kind="K8",
+    rule="R13",
+    provider="gemini",
+    faults=[Fault(After("turnComplete", connection=1), PhantomInterruption(deaf=True))],
+    server=TALK,
+)
+async def asks_again_after_an_empty_turn(stage: GeminiStage) -> None:
+    """A question that the model passes over in silence is answered without being repeated."""
+    await stage.greet()
+    await stage.call.say(1.0)
+    asked_at = stage.call.now
+    await stage.call.reply(timeout_s=30)
+    stage.dead_air(asked_at)
+    await stage.call.agent_done()
+    await stage.ask()
+    stage.require(stage.times_heard(ANSWER) >= 1, "the next question is answered")
+
+
+@scenario(
+    "gemini-phantom-interruption",
+    kind="K8",
+    rule="R13",
+    provider="gemini",
+    faults=[Fault(CUT, PhantomInterruption())],
+    server=TALE,
+)
+async def is_not_lost_after_a_phantom_interruption(stage: GeminiStage) -> None:
+    """An interruption that nobody made may cut the reply, but not the call."""
+    call = stage.call
+    await call.generate_reply(instructions="Tell a story.", wait=False)
+    await stage.until_fault()
+    await stage.rest(8.0)
+    await call.agent_done()
+    await stage.ask()
+    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    request = await call.generate_reply(instructions="Go on.")
+    await call.agent_done()
+    stage.require(request.exception() is None, "the app's next request does not fail")
+    stage.require(stage.heard_whole(GO_ON), "it is answered in full")
+    stage.dead_air(call.mic.utterances[0].ended_at)

@@ -1,0 +1,75 @@
+"""K10: what the record says was spoken, and what was not."""
+
+from __future__ import annotations
+
+from livekit.plugins.resilient.testing import Abort, AtAudio, Fault
+
+from ..lines import ANSWER, CUT_S, PACE, STORY, by_reason
+from ..registry import scenario
+from ..stage import GeminiStage
+
+CUT = Fault(AtAudio(CUT_S, connection=1), Abort())
+TALE = {"replies": [STORY], "default_reply": by_reason, "pace": PACE}
+TOLERANCE_WORDS = 1
+
+
+@scenario(
+    "gemini-transcript-runs-ahead",
+    kind="K10",
+    rule="R14",
+    provider="gemini",
+    faults=[CUT],
+    server={**TALE, "transcript_lead_s": 3.0},
+    waits_for="R14",
+)
+@scenario(
+    "gemini-transcript-and-audio-together",
+    kind="K10",
+    rule="R14",
+    provider="gemini",
+    faults=[CUT],
+    server=TALE,
+)
+async def records_what_was_heard(stage: GeminiStage) -> None:
+    """The record of a cut reply holds the words that the caller heard, and no others."""
+    call = stage.call
+    await call.generate_reply(instructions="Tell a story.", wait=False)
+    await stage.until_fault()
+    await call.until(lambda: call.heard.segments, what="the end of the reply")
+    await stage.ask()
+    heard = STORY.words_until(CUT_S).split() if stage.faulty else STORY.text.split()
+    told = [text.split() for text in call.agent_texts()]
+    stage.require(told and told[0] == STORY.text.split()[: len(told[0])], "it is the story's start")
+    surplus = len(told[0]) - len(heard)
+    stage.require(surplus <= TOLERANCE_WORDS, f"{surplus} words were recorded but never heard")
+    stage.require(surplus >= -TOLERANCE_WORDS, f"{-surplus} words were heard but not recorded")
+    if stage.faulty:
+        unheard = STORY.words[len(heard) + TOLERANCE_WORDS].text
+        known = [text for text in stage.server.session.texts("model") if text.startswith("Once")]
+        stage.require(
+            all(unheard not in text for text in known), "the model is not told what was not heard"
+        )
+    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.dead_air()
+
+
+@scenario(
+    "gemini-audio-without-transcript",
+    kind="K10",
+    rule="R14",
+    provider="gemini",
+    faults=[CUT],
+    server={**TALE, "transcript_lead_s": -4.0},
+    waits_for="R14",
+)
+async def records_speech_without_words(stage: GeminiStage) -> None:
+    """Speech whose words had not arrived leaves a turn in the record, not a hole."""
+    call = stage.call
+    await call.generate_reply(instructions="Tell a story.", wait=False)
+    await stage.until_fault()
+    await call.until(lambda: call.heard.segments, what="the end of the reply")
+    await stage.ask()
+    stage.require(len(call.agent_texts()) >= 2, "both replies are recorded")
+    stage.require(call.agent_texts()[0].strip(), "the first is not empty")
+    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.dead_air()
