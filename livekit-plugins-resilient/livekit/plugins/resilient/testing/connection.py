@@ -156,6 +156,8 @@ class SimConnection(ABC):
         task = self.loop.create_task(self._guard(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # A task that is cancelled before it ran has not taken its work over.
+        task.add_done_callback(lambda _: work.close())
         return task
 
     def after(self, delay_s: float, callback: Callable[[], object]) -> None:
