@@ -189,6 +189,17 @@ def test_is_owed_and_asked_for_at_once_where_the_session_cannot_know(
         ),
         pytest.param(
             (
+                UP,
+                f.ReplyRequested(10.0, "r"),
+                f.GenerationOpened(11.0, "g", "r"),
+                f.Disconnected(12.0),
+                f.ReplyCancelled(13.0, "r"),
+                f.Connected(14.0),
+            ),
+            id="request taken back in the gap that cut its reply",
+        ),
+        pytest.param(
+            (
                 *TURN,
                 f.GenerationOpened(11.0, "g"),
                 f.PlaybackStarted(12.0, "g"),
