@@ -15,6 +15,7 @@ from livekit.plugins.resilient.testing import (
     Malformed,
     NoSetupAnswer,
     OnConnection,
+    SlowPong,
     UnknownMessage,
     UserStops,
 )
@@ -188,6 +189,25 @@ async def a_dead_socket_is_noticed(stage: OpenAIStage) -> None:
     await stage.ask(timeout_s=15)
     stage.dead_air(stage.call.mic.utterances[0].ended_at)
     await quiet(stage)
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-late-pongs",
+    kind="K1",
+    rule="R17",
+    provider="openai",
+    faults=[Fault(OnConnection(1), SlowPong(12.0))],
+    server=TALK,
+)
+async def late_pongs_cost_nothing(stage: OpenAIStage) -> None:
+    """Pongs that come 12 s late neither cut a reply nor make the agent speak unasked."""
+    await stage.call.generate_reply(instructions=TELL)
+    stage.require(whole(stage, STORY), "the reply is heard to its end")
+    await quiet(stage, 30.0)
+    stage.require(len(stage.call.heard.segments) == 1, "the agent says nothing unasked")
+    stage.require(stage.call.errors == [], "the session is told of no error")
+    stage.require(stage.server.session.texts() == [STORY.text], "the history is known, once")
     await next_question_is_answered(stage)
 
 

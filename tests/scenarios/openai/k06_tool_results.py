@@ -15,7 +15,15 @@ from livekit.plugins.resilient.testing.call_agent import CallAgent
 
 from ..registry import scenario
 from ..stage import OpenAIStage
-from .steps import FORECAST, Lines, next_question_is_answered, quiet, times_heard, whole
+from .steps import (
+    FORECAST,
+    Lines,
+    answered_calls,
+    next_question_is_answered,
+    quiet,
+    times_heard,
+    whole,
+)
 
 ASK_WEATHER = "what is the weather in Paris"
 WEATHER = {"default_reply": Lines(questions={ASK_WEATHER: ToolCall("get_weather", {"city": "P"})})}
@@ -55,7 +63,9 @@ async def a_result_is_delivered_once(stage: OpenAIStage) -> None:
     await quiet(stage)
     stage.require(len(stage.call.tools) == 1, "the tool runs once")
     call_id = stage.call.tools[0].call_id
-    stage.require(len(stage.server.session.responses_to(call_id)) == 1, "the result is known once")
+    pair = [("function_call", call_id), ("function_call_output", call_id)]
+    known = answered_calls(stage.server.session)
+    stage.require(known == pair, f"the call and its result are known, once: {known}")
     stage.require(whole(stage, FORECAST), "the result is answered")
     stage.require(times_heard(stage, FORECAST) == 1, "the result is answered once")
     await next_question_is_answered(stage)

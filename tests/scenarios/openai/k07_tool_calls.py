@@ -14,7 +14,15 @@ from livekit.plugins.resilient.testing.call_agent import CallAgent
 
 from ..registry import scenario
 from ..stage import OpenAIStage
-from .steps import FORECAST, Lines, next_question_is_answered, quiet, times_heard, whole
+from .steps import (
+    FORECAST,
+    Lines,
+    answered_calls,
+    next_question_is_answered,
+    quiet,
+    times_heard,
+    whole,
+)
 
 ASK_WEATHER = "what is the weather in Paris"
 PARIS = ToolCall("get_weather", {"city": "Paris"})
@@ -67,9 +75,12 @@ async def two_calls_are_answered_together(stage: OpenAIStage) -> None:
     await quiet(stage)
     cities = sorted(run.args["city"] for run in stage.call.tools)
     stage.require(cities == ["Paris", "Rome"], "each tool runs once")
-    session = stage.server.session
-    results = [len(session.responses_to(run.call_id)) for run in stage.call.tools]
-    stage.require(results == [1, 1], "each result is known once")
+    known = answered_calls(stage.server.session)
+    kinds = [kind for kind, _ in known]
+    stage.require(
+        kinds == ["function_call"] * 2 + ["function_call_output"] * 2 and len(set(known)) == 4,
+        f"both calls and then both results are known, once: {known}",
+    )
     asked = stage.server.recording.frames("response.create")
     stage.require(len(asked) == 1, f"one reply is asked for, not {len(asked)}")
     stage.require(times_heard(stage, FORECAST) == 1, "the results are answered once")

@@ -33,8 +33,33 @@ from .steps import (
 TALK = {"default_reply": Lines()}
 FIRST = Reply("Your parcel left the depot this morning on its way.")
 SECOND = Reply("It will be with you before six tonight, I hope.")
+HESITANT = Reply(STORY.text, pause_at_s=0.0, pause_s=3.0)
 STALL_S = 2.0
 OVERSHOOT_S = 0.1
+
+
+@scenario(
+    "openai-barge-in-before-the-first-sound",
+    kind="K10",
+    rule="R14",
+    provider="openai",
+    by_script=True,
+    server={"default_reply": Lines({TELL: HESITANT})},
+)
+async def an_unheard_reply_is_not_truncated(stage: OpenAIStage) -> None:
+    """A reply that the caller talks over before its first sound is never truncated."""
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    if stage.faulty:
+        await stage.server.wait_for("response.content_part.added")
+        await stage.rest(HESITANT.pause_s / 3)
+    else:
+        await stage.call.wait_heard(1.0)
+    await next_question_is_answered(stage)
+    heard = words_heard(stage, HESITANT)
+    told = told_of(stage.server.session, HESITANT)
+    stage.require(told == ([heard] if heard else []), f"it knows {heard!r}, not {told}")
+    cuts = stage.server.recording.frames("conversation.item.truncate")
+    stage.require(len(cuts) == bool(heard), "only what was heard is truncated")
 
 
 def overshoot(speaker: PacedSpeaker) -> None:
