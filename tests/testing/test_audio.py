@@ -97,7 +97,7 @@ def test_wav_errors_name_the_file_and_the_reason(tmp_path: Path) -> None:
     with pytest.raises(AudioFileError, match=r"no such WAV file: 'missing\.wav'"):
         audio.load_wav(tmp_path / "missing.wav")
     (tmp_path / "text.wav").write_text("hello")
-    with pytest.raises(AudioFileError, match="not a PCM WAV file"):
+    with pytest.raises(AudioFileError, match="not a WAV file of 16-bit PCM"):
         audio.load_wav(tmp_path / "text.wav")
     _write_wav(tmp_path / "eight.wav", channels=1, width=1, rate=8_000, raw=b"\x80" * 10)
     with pytest.raises(AudioFileError, match="8-bit samples; only 16-bit"):

@@ -59,7 +59,7 @@ def test_user_texts_come_in_order_then_the_default() -> None:
 
 
 def test_nonsense_is_refused() -> None:
-    with pytest.raises(ScriptError, match="characters_per_second must be above 0"):
+    with pytest.raises(ScriptError, match="characters_per_second must be a finite number above 0"):
         Reply("hello", characters_per_second=0)
     with pytest.raises(ScriptError, match="at least one ToolCall"):
         ToolCalls(())

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         PortInUseError,
         ScriptError,
         ServerTimeoutError,
+        SettingError,
         TestBedError,
     )
     from .fault_plan import (
@@ -182,6 +183,7 @@ __all__ = [
     "Send",
     "ServerTimeoutError",
     "SessionExpired",
+    "SettingError",
     "ShiftTranscript",
     "Silence",
     "SlowPong",
@@ -219,6 +221,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "PortInUseError",
         "ScriptError",
         "ServerTimeoutError",
+        "SettingError",
         "TestBedError",
     ),
     "fault_plan": (
@@ -320,8 +323,9 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(importlib.import_module(f".{module}", __name__), name)
     except ModuleNotFoundError as exc:
-        if exc.name in _OPTIONAL:
-            raise missing_dependency(exc.name, f"{__name__}.{name}") from None
+        library = (exc.name or "").partition(".")[0]  # an old one may lack a part
+        if library in _OPTIONAL:
+            raise missing_dependency(library, f"{__name__}.{name}") from None
         raise
 
 

@@ -84,7 +84,9 @@ def load_wav(path: str | Path, rate: int = 24_000) -> bytes:
 
     Raises:
         AudioFileError: the file is missing, is no WAV file, or does not hold 16-bit samples.
+        ValueError: `rate` is not positive.
     """
+    _check_span(0.0, rate)
     path = Path(path)
     try:
         with wave.open(str(path), "rb") as reader:
@@ -93,8 +95,13 @@ def load_wav(path: str | Path, rate: int = 24_000) -> bytes:
             raw = reader.readframes(reader.getnframes())
     except FileNotFoundError:
         raise AudioFileError(f"no such WAV file: {path.name!r}") from None
+    except OSError as exc:
+        raise AudioFileError(f"the WAV file {path.name!r} cannot be read: {exc.strerror}") from None
     except (wave.Error, EOFError) as exc:
-        raise AudioFileError(f"{path.name!r} is not a PCM WAV file: {exc}") from None
+        reason = str(exc) or "it ends too early"
+        raise AudioFileError(
+            f"{path.name!r} is not a WAV file of 16-bit PCM, the only kind that is read: {reason}"
+        ) from None
     if width != BYTES_PER_SAMPLE:
         raise AudioFileError(
             f"{path.name!r} holds {8 * width}-bit samples; only 16-bit PCM is read"

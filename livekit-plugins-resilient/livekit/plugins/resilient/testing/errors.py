@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 
@@ -17,6 +18,10 @@ class FaultPlanError(TestBedError, ValueError):
 
 class ScriptError(TestBedError, ValueError):
     """A scripted reply or tool call cannot be performed as written."""
+
+
+class SettingError(TestBedError, ValueError):
+    """An argument of a server is not what it can be."""
 
 
 class AudioFileError(TestBedError, ValueError):
@@ -53,3 +58,36 @@ def missing_dependency(library: str, purpose: str) -> MissingDependencyError:
 def unknown(what: str, name: object, known: Iterable[str]) -> FaultPlanError:
     """Build the error for an unknown `name`, listing the `known` ones."""
     return FaultPlanError(f"unknown {what} {name!r}; known: {', '.join(sorted(known))}")
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    least: float = -math.inf,
+    above: bool = False,
+    error: type[TestBedError] = SettingError,
+) -> None:
+    """Check that `value` is a finite number of at least `least`, or more than it with `above`.
+
+    Raises:
+        TestBedError: it is not; of type `error`. The message names it and what is allowed.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        in_range = value >= least and not (above and value == least)
+        if in_range and math.isfinite(value):
+            return
+    bound = "" if least == -math.inf else f" above {least:g}" if above else f" from {least:g}"
+    raise error(f"{name} must be a finite number{bound}, not {value!r}")
+
+
+def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
+    """Check that `value` is one of the `allowed` strings.
+
+    Raises:
+        SettingError: it is not; the message lists them.
+    """
+    allowed = tuple(allowed)
+    if value not in allowed:
+        choices = ", ".join(repr(choice) for choice in allowed)
+        raise SettingError(f"{name} must be one of {choices}, not {value!r}")

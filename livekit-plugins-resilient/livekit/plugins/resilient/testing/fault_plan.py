@@ -6,11 +6,10 @@ import dataclasses
 import importlib
 import re
 import sys
-import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
 from .errors import FaultPlanError, missing_dependency, unknown
 from .faults import (
@@ -24,6 +23,7 @@ from .faults import (
     Received,
     Trigger,
 )
+from .fields import check_type, hints_of
 
 _Part = TypeVar("_Part", Trigger, Action)
 
@@ -64,8 +64,19 @@ _ACTION_NAMES: dict[str, type[Action]] = {snake_case(a.__name__): a for a in ACT
 
 
 def load_plan(path: str | Path, vocabulary: Vocabulary | None = None) -> tuple[Fault, ...]:
-    """Read a fault plan from a TOML file; see `parse_plan`."""
-    return parse_plan(Path(path).read_text(encoding="utf-8"), vocabulary)
+    """Read a fault plan from a TOML file; see `parse_plan`.
+
+    Raises:
+        FaultPlanError: the file is missing or no UTF-8, or as `parse_plan` says.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise FaultPlanError(f"cannot read the fault plan {path.name!r}: {exc.strerror}") from None
+    except UnicodeDecodeError:
+        raise FaultPlanError(f"the fault plan {path.name!r} is not UTF-8") from None
+    return parse_plan(text, vocabulary)
 
 
 def parse_plan(text: str, vocabulary: Vocabulary | None = None) -> tuple[Fault, ...]:
@@ -126,13 +137,10 @@ def _fault(table: Mapping[str, Any]) -> Fault:
             raise FaultPlanError(f"{key!r} is missing")
     written = table["action"]
     actions = written if isinstance(written, list) else [written]
-    times = table.get("times", 1)
-    if times != "always" and (not isinstance(times, int) or isinstance(times, bool)):
-        raise FaultPlanError(f'times must be a whole number or "always", not {times!r}')
     return Fault(
         _part("trigger", table["trigger"], _TRIGGER_NAMES),
         tuple(_part("action", action, _ACTION_NAMES) for action in actions),
-        times,
+        table.get("times", 1),
     )
 
 
@@ -145,7 +153,7 @@ def _part(what: str, written: object, known: Mapping[str, type[_Part]]) -> _Part
     if name not in known:
         raise unknown(what, name, known)
     cls = known[name]
-    hints = get_type_hints(cls)
+    hints = hints_of(cls)
     fields = {f.name: f for f in dataclasses.fields(cls)}
     values: dict[str, Any] = {}
     for key, value in written.items():
@@ -153,42 +161,13 @@ def _part(what: str, written: object, known: Mapping[str, type[_Part]]) -> _Part
             continue
         if key not in fields:
             raise unknown(f"field of {name}", key, fields)
-        if not _fits(value, hints[key]):
-            raise FaultPlanError(f"{name}.{key} must be {_describe(hints[key])}, not {value!r}")
+        check_type(f"{name}.{key}", value, hints[key])
         values[key] = value
     for field in fields.values():
         needed = field.default is dataclasses.MISSING
         if needed and field.default_factory is dataclasses.MISSING and field.name not in values:
             raise FaultPlanError(f"{name} needs the field {field.name!r}")
     return cls(**values)
-
-
-def _fits(value: object, hint: Any) -> bool:
-    origin = get_origin(hint)
-    if origin is Literal:
-        return value in get_args(hint)
-    if origin in (Union, types.UnionType):
-        return any(_fits(value, option) for option in get_args(hint))
-    if origin is not None:
-        return isinstance(value, Mapping)
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)
-
-
-def _describe(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(repr(option) for option in get_args(hint))
-    if get_origin(hint) in (Union, types.UnionType):
-        options = [option for option in get_args(hint) if option is not type(None)]
-        return " or ".join(_describe(option) for option in options)
-    if get_origin(hint) is not None:
-        return "a table"
-    return {"float": "a number", "int": "a whole number", "str": "a string", "bool": "a boolean"}[
-        hint.__name__
-    ]
 
 
 class _Armed:
@@ -206,6 +185,11 @@ class FaultEngine:
     def __init__(self, vocabulary: Vocabulary, faults: Iterable[Fault] = ()) -> None:
         self.vocabulary = vocabulary
         self._armed: dict[type[Trigger], list[_Armed]] = {}
+        if isinstance(faults, Fault | str):
+            raise FaultPlanError(
+                f"faults must be a list of Fault, not {type(faults).__name__} "
+                "(parse_plan reads TOML)"
+            )
         for fault in faults:
             self.add(fault)
 
@@ -213,8 +197,10 @@ class FaultEngine:
         """Arm a fault.
 
         Raises:
-            FaultPlanError: this provider lacks its event or action.
+            FaultPlanError: this provider lacks its event or action, or it is no fault at all.
         """
+        if not isinstance(fault, Fault):
+            raise FaultPlanError(f"a fault must be of type Fault, not {type(fault).__name__}")
         self.vocabulary.check(fault)
         self._armed.setdefault(type(fault.trigger), []).append(_Armed(fault))
 

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .errors import FaultPlanError
+from .errors import FaultPlanError, unknown
+from .fields import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +32,7 @@ class Trigger:
     nth: int = 1
 
     def __post_init__(self) -> None:
-        if self.nth < 1:
-            raise FaultPlanError(f"nth counts from 1: {self.nth}")
-        if self.connection is not None and self.connection < 1:
-            raise FaultPlanError(f"connections count from 1: {self.connection}")
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -78,11 +76,6 @@ class AtAudio(Trigger):
 
     position_s: float
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.position_s < 0:
-            raise FaultPlanError(f"position_s must not be negative: {self.position_s}")
-
 
 @dataclass(frozen=True)
 class UserStarts(Trigger):
@@ -100,15 +93,13 @@ class AtTime(Trigger):
 
     after_s: float
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.after_s < 0:
-            raise FaultPlanError(f"after_s must not be negative: {self.after_s}")
-
 
 @dataclass(frozen=True)
 class Action:
     """What a fault does. Subclasses are the vocabulary."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 # Transport ---------------------------------------------------------------------------------
@@ -136,14 +127,8 @@ class Close(Action):
     reason: str = ""
 
     def __post_init__(self) -> None:
-        sendable = 1000 <= self.code <= 1014 and self.code not in (1004, 1005, 1006)
-        if not (sendable or 3000 <= self.code <= 4999):
-            raise FaultPlanError(
-                f"close code {self.code} cannot be sent; allowed are 1000-1003, 1007-1014 and "
-                "3000-4999 (use Abort for what a client sees as 1006)"
-            )
-        if len(self.reason.encode()) > 123:
-            raise FaultPlanError("a close reason holds at most 123 bytes")
+        super().__post_init__()
+        _check_close(self.code, self.reason)
 
 
 @dataclass(frozen=True)
@@ -158,6 +143,7 @@ class Refuse(Action):
     body: str = "refused by the simulator\n"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 300 <= self.status <= 599:
             raise FaultPlanError(f"status must be an HTTP error from 300 to 599: {self.status}")
 
@@ -232,10 +218,6 @@ class Flap(Action):
 
     drops: int = 3
     within_ms: int = 300
-
-    def __post_init__(self) -> None:
-        if self.drops < 1 or self.within_ms < 0:
-            raise FaultPlanError("Flap needs drops >= 1 and within_ms >= 0")
 
 
 # Messages ----------------------------------------------------------------------------------
@@ -367,6 +349,10 @@ class GoAway(Action):
     code: int = 1011
     reason: str = "Deadline expired before operation could complete."
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_close(self.code, self.reason)
+
 
 @dataclass(frozen=True)
 class LateHandle(Action):
@@ -416,6 +402,10 @@ class PoisonHandle(Action):
     after_s: float = 0.5
     code: int = 1011
     reason: str = "Internal error encountered."
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_close(self.code, self.reason)
 
 
 @dataclass(frozen=True)
@@ -511,11 +501,18 @@ class Fault:
     times: Times = 1
 
     def __post_init__(self) -> None:
-        if self.times != "always" and self.times < 1:
-            raise FaultPlanError(f'times must be at least 1, or "always": {self.times}')
+        whole = isinstance(self.times, int) and not isinstance(self.times, bool)
+        if self.times != "always" and (not whole or self.times < 1):
+            raise FaultPlanError(
+                f'times must be a whole number from 1, or "always", not {self.times!r}'
+            )
+        if type(self.trigger) not in TRIGGERS:
+            raise unknown("trigger", _written(self.trigger), (t.__name__ for t in TRIGGERS))
         if not self.actions:
             raise FaultPlanError("a fault needs at least one action")
         for action in self.actions:
+            if type(action) not in ACTIONS:
+                raise unknown("action", _written(action), (a.__name__ for a in ACTIONS))
             need = _NEEDS.get(type(action))
             if need is not None and not isinstance(self.trigger, need):
                 raise FaultPlanError(
@@ -533,6 +530,24 @@ class Fault:
     def actions(self) -> tuple[Action, ...]:
         """The actions in order."""
         return self.action if isinstance(self.action, tuple) else (self.action,)
+
+
+def _written(part: object) -> str:
+    """How a wrong trigger or action was written, short."""
+    if isinstance(part, str):
+        return part
+    return f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
+
+
+def _check_close(code: int, reason: str) -> None:
+    sendable = 1000 <= code <= 1014 and code not in (1004, 1005, 1006)
+    if not (sendable or 3000 <= code <= 4999):
+        raise FaultPlanError(
+            f"close code {code} cannot be sent; allowed are 1000-1003, 1007-1014 and "
+            "3000-4999 (use Abort for what a client sees as 1006)"
+        )
+    if len(reason.encode()) > 123:
+        raise FaultPlanError("a close reason holds at most 123 bytes")
 
 
 HANDSHAKE_ACTIONS: frozenset[type[Action]] = frozenset({Refuse, HangHandshake})

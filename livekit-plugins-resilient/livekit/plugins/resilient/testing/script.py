@@ -6,6 +6,8 @@ ground truth for "what the caller heard".
 
 from __future__ import annotations
 
+import json
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from . import audio
-from .errors import ScriptError
+from .errors import ScriptError, check_number
 
 CHARACTERS_PER_SECOND = 15.0
 """Default speaking rate; English read aloud is 14 to 16 characters per second."""
@@ -50,12 +52,14 @@ class Reply:
     pause_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.characters_per_second <= 0:
-            raise ScriptError(
-                f"characters_per_second must be above 0: {self.characters_per_second}"
-            )
-        if self.first_token_s < 0 or self.pause_s < 0:
-            raise ScriptError("first_token_s and pause_s must not be negative")
+        _check_text("Reply.text", self.text)
+        _check_number("characters_per_second", self.characters_per_second, above=True)
+        _check_number("first_token_s", self.first_token_s)
+        _check_number("pause_s", self.pause_s)
+        if self.pause_at_s is not None:
+            _check_number("pause_at_s", self.pause_at_s)
+        if self.transcript_lead_s is not None:
+            _check_number("transcript_lead_s", self.transcript_lead_s, least=-math.inf)
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
@@ -110,6 +114,15 @@ class ToolCall:
     call_id: str | None = None
     trailing_text: str = ""
 
+    def __post_init__(self) -> None:
+        _check_text("ToolCall.name", self.name)
+        if not self.name:
+            raise ScriptError("ToolCall.name must not be empty")
+        try:
+            json.dumps(dict(self.args))
+        except (TypeError, ValueError) as exc:
+            raise ScriptError(f"ToolCall.args must be a mapping of JSON values: {exc}") from None
+
 
 @dataclass(frozen=True)
 class ToolCalls:
@@ -121,6 +134,9 @@ class ToolCalls:
     def __post_init__(self) -> None:
         if not self.calls:
             raise ScriptError("ToolCalls needs at least one ToolCall")
+        for call in self.calls:
+            if not isinstance(call, ToolCall):
+                raise ScriptError(f"ToolCalls must hold ToolCall, not {type(call).__name__}")
 
 
 @dataclass(frozen=True)
@@ -170,7 +186,12 @@ class Script:
         replies: Iterable[TurnSource] = (),
         default_reply: TurnSource = "Hello, this is the simulated model speaking.",
     ) -> None:
+        if isinstance(replies, str | Reply | ToolCall | ToolCalls | NoReply):
+            raise ScriptError(f"replies must be a list of turns, not one {type(replies).__name__}")
         self.replies: deque[TurnSource] = deque(replies)
+        for index, source in enumerate(self.replies):
+            _check_source(f"replies[{index}]", source)
+        _check_source("default_reply", default_reply)
         self.default_reply: TurnSource = default_reply
         self.default_user_text = "hello there"
         self._user_texts: deque[str] = deque()
@@ -197,12 +218,33 @@ class Script:
             return Reply(produced)
         if isinstance(produced, Reply | ToolCall | ToolCalls | NoReply):
             return produced
-        raise ScriptError(
-            f"a reply must be str, Reply, ToolCall, ToolCalls or NoReply, "
-            f"not {type(produced).__name__}"
-        )
+        raise _no_turn("a reply", produced)
 
     def next_seed(self) -> int:
         """A fresh seed, so that no two turns have the same audio: the number of the turn."""
         self.turns += 1
         return self.turns
+
+
+def _check_source(name: str, source: object) -> None:
+    if not callable(source) and not isinstance(
+        source, str | Reply | ToolCall | ToolCalls | NoReply
+    ):
+        raise _no_turn(name, source)
+    if isinstance(source, type):
+        raise ScriptError(f"{name} is the class {source.__name__}, not one of its instances")
+
+
+def _no_turn(name: str, given: object) -> ScriptError:
+    return ScriptError(
+        f"{name} must be str, Reply, ToolCall, ToolCalls or NoReply, not {type(given).__name__}"
+    )
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise ScriptError(f"{name} must be a string, not {type(value).__name__}")
+
+
+def _check_number(name: str, value: object, *, least: float = 0.0, above: bool = False) -> None:
+    check_number(name, value, least=least, above=above, error=ScriptError)

@@ -18,7 +18,7 @@ from websockets.http11 import Request, Response
 
 from .clock import Clock
 from .connection import SimConnection
-from .errors import PortInUseError
+from .errors import PortInUseError, SettingError, check_choice, check_number
 from .fault_plan import FaultEngine, Vocabulary
 from .faults import HANDSHAKE_ACTIONS, Action, Fault, HangHandshake, OnConnection, Refuse
 from .recording import Dial, FiredFault, Recording, redact_headers, redact_path
@@ -51,6 +51,8 @@ class SimulatedServer(ABC):
 
     Raises:
         FaultPlanError: a fault names an event or action that this provider does not have.
+        ScriptError: something in `replies`, or `default_reply`, is no turn.
+        SettingError: another argument is out of its range; the message names it.
         PortInUseError: on entering, when `port` is taken.
     """
 
@@ -69,13 +71,20 @@ class SimulatedServer(ABC):
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
-        if pace is not None and pace != "realtime" and pace <= 0:
-            raise ValueError(f'pace must be above 0, "realtime" or None: {pace}')
+        if isinstance(pace, str):
+            check_choice("pace", pace, ["realtime"])
+        elif pace is not None:
+            check_number("pace", pace, least=0, above=True)
+        if not isinstance(port, int) or not 0 <= port <= 65_535:
+            raise SettingError(f"port must be a whole number from 0 to 65535, not {port!r}")
+        if clock is not None and not isinstance(clock, Clock):
+            raise SettingError(f"clock must be of type Clock, not {type(clock).__name__}")
+        check_number("transcript_lead_s", transcript_lead_s)
         self.script = Script(replies, default_reply)
         self.faults = FaultEngine(self.vocabulary, faults)
         self.clock = clock if clock is not None else Clock()
         self._owns_clock = clock is None
-        self.pace: float | None = 1.0 if pace == "realtime" else pace
+        self.pace: float | None = 1.0 if isinstance(pace, str) else pace
         self.transcript_lead_s = transcript_lead_s
         self.strict = strict
         self.host = host

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from livekit.plugins.resilient.testing.clock import Clock
+from livekit.plugins.resilient.testing.errors import check_choice, check_number
 from livekit.plugins.resilient.testing.faults import Fault
 from livekit.plugins.resilient.testing.script import TurnSource
 from livekit.plugins.resilient.testing.server import Pace, SimulatedServer
@@ -66,6 +67,7 @@ class GeminiLiveServer(SimulatedServer):
 
     Raises:
         ValueError: an unknown family.
+        ScriptError, SettingError: as `SimulatedServer` says.
         FaultPlanError: a fault names an event or action that Gemini does not have.
         MissingDependencyError: on entering, when trustme is not installed.
         PortInUseError: on entering, when `port` is taken.
@@ -110,6 +112,18 @@ class GeminiLiveServer(SimulatedServer):
             host=host,
             port=port,
         )
+        check_choice("stale_handle", stale_handle, ["before_setup", "after_setup"])
+        check_number("silence_s", silence_s, least=0, above=True)
+        check_number("go_away_notice_s", go_away_notice_s, least=0)
+        check_number("context_limit_tokens", context_limit_tokens, least=1)
+        for name, limit in (
+            ("connection_limit_s", connection_limit_s),
+            ("session_limit_s", session_limit_s),
+        ):
+            if isinstance(limit, str):
+                check_choice(name, limit, [_FROM_RULES])
+            elif limit is not None:
+                check_number(name, limit, least=0, above=True)
         self.rules = family_rules(family)
         self.vertex = vertex
         self.silence_s = silence_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from livekit.plugins.resilient.testing.errors import ScriptError
+from livekit.plugins.resilient.testing.errors import ScriptError, check_number
 from livekit.plugins.resilient.testing.script import Reply
 
 
@@ -44,3 +44,7 @@ class Incomplete(Reply):
 
     stop_at_s: float = 0.5
     cause: Literal["max_output_tokens", "content_filter"] = "max_output_tokens"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("stop_at_s", self.stop_at_s, least=0, error=ScriptError)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from livekit import api
 
 from livekit.plugins.resilient.testing.clock import Clock
+from livekit.plugins.resilient.testing.errors import check_choice, check_number
 from livekit.plugins.resilient.testing.fault_plan import Vocabulary
 from livekit.plugins.resilient.testing.faults import OPENAI_ACTIONS, FailResponse, Fault
 from livekit.plugins.resilient.testing.script import ToolCall, TurnSource
@@ -89,16 +90,10 @@ class OpenAIRealtimeServer(SimulatedServer):
             host=host,
             port=port,
         )
-        if event_names not in ("auto", "current", "legacy"):
-            raise ValueError(
-                f'event_names must be "auto", "current" or "legacy", not {event_names!r}'
-            )
-        if session_cap_s is not None and session_cap_s <= 0:
-            raise ValueError(f"session_cap_s must be positive or None, not {session_cap_s!r}")
-        if transcription_delay_s < 0:
-            raise ValueError(
-                f"transcription_delay_s must not be negative: {transcription_delay_s!r}"
-            )
+        check_choice("event_names", event_names, ["auto", "current", "legacy"])
+        if session_cap_s is not None:
+            check_number("session_cap_s", session_cap_s, least=0, above=True)
+        check_number("transcription_delay_s", transcription_delay_s, least=0)
         self.session_cap_s = session_cap_s
         self.error_before_expiry = error_before_expiry
         self.event_names = event_names
