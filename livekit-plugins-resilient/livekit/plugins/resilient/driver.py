@@ -23,6 +23,7 @@ from .core.decisions import (
     Redrive,
     SuspectDead,
 )
+from .core.limits import Bounds
 from .events import (
     FirstAudioAfterReconnect,
     GenerationFinalised,
@@ -74,7 +75,7 @@ class Driver:
     Args:
         carrier: The session.
         options: The application's options.
-        provider_liveness_s: See `ResilienceOptions.bounds`.
+        bounds: Made from them for the provider, see `ResilienceOptions.bounds`.
         telemetry: Gets every event and the length of every generation.
     """
 
@@ -82,12 +83,12 @@ class Driver:
         self,
         carrier: Carrier,
         options: ResilienceOptions,
-        provider_liveness_s: float,
+        bounds: Bounds,
         telemetry: Telemetry,
     ) -> None:
         self._carrier = carrier
         self._options = options
-        self._conversation = Conversation(options.bounds(provider_liveness_s))
+        self._conversation = Conversation(bounds)
         self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None

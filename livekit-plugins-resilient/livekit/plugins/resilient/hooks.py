@@ -14,6 +14,7 @@ __all__ = [
     "ResilienceOptions",
     "adopt_options",
     "flush_before_replay",
+    "heartbeat_s",
     "options_of",
     "redials",
     "takes",
@@ -30,6 +31,7 @@ class _GoogleDriver(Protocol):
 
 
 class _OpenAIDriver(Protocol):
+    def _heartbeat_s(self) -> float | None: ...
     def _flush_before_replay(self) -> None: ...
 
 
@@ -53,6 +55,11 @@ def redials(session: _GoogleDriver) -> bool:
 def takes(session: _GoogleDriver, message: object) -> bool:
     """Called with every server message; False has upstream ignore it."""
     return session._takes(message)
+
+
+def heartbeat_s(session: _OpenAIDriver) -> float | None:
+    """Seconds of silence after which the client pings the server; None for never."""
+    return session._heartbeat_s()
 
 
 def flush_before_replay(session: _OpenAIDriver) -> None:

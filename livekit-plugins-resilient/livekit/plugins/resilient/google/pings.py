@@ -1,12 +1,22 @@
-"""Keeps the WebSocket client's own ping time-out from ending a healthy Gemini session (R17)."""
+"""Pings of a Gemini connection: a late pong ends nothing, each is a sign of life (R17)."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Callable
+
 from google.genai import types
+from google.genai.live import AsyncSession
 from livekit.agents.types import NotGivenOr
 from livekit.agents.utils import is_given
+from websockets.exceptions import ConnectionClosed
 
-__all__ = ["patient_pings"]
+__all__ = ["PING_EVERY_S", "patient_pings", "send_pings"]
+
+PING_EVERY_S = 5.0
+"""Seconds between two pings of ours: several must be due within the liveness time-out.
+Source: our choice. Date: 2026-11."""
 
 
 def patient_pings(
@@ -24,3 +34,20 @@ def patient_pings(
     base = options if is_given(options) else types.HttpOptions(timeout=int(timeout_s * 1000))
     arguments = {"ping_timeout": None, **(base.async_client_args or {})}
     return base.model_copy(update={"async_client_args": arguments})
+
+
+async def send_pings(session: AsyncSession, on_pong: Callable[[], None]) -> None:
+    """Ping until the connection ends or the task is cancelled; `on_pong` is called per answer.
+
+    The client library pings too, but tells nobody of the answers.
+    """
+
+    def answered(pong: asyncio.Future[float]) -> None:
+        if not pong.cancelled() and pong.exception() is None:
+            on_pong()
+
+    with contextlib.suppress(ConnectionClosed):
+        while True:
+            pong = await session._ws.ping()
+            asyncio.ensure_future(pong).add_done_callback(answered)
+            await asyncio.sleep(PING_EVERY_S)

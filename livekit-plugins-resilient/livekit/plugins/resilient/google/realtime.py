@@ -22,7 +22,7 @@ from ..hooks import options_of
 from ..notify import notify
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
-from .pings import patient_pings
+from .pings import patient_pings, send_pings
 from .reply_request import reply_request
 from .tool_schema import restore_schema_details
 
@@ -71,7 +71,10 @@ class RealtimeSession(_impl.RealtimeSession):
         self._resilience = options_of(realtime_model)
         self._connection_log = ConnectionLog()
         self._driver = Driver(
-            self, self._resilience, GEMINI_LIVENESS_TIMEOUT_S, Telemetry("google")
+            self,
+            self._resilience,
+            self._resilience.bounds(GEMINI_LIVENESS_TIMEOUT_S),
+            Telemetry("google"),
         )
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
         self._connected = False
@@ -125,10 +128,15 @@ class RealtimeSession(_impl.RealtimeSession):
         self._driver.tell(reconnected)
         if reconnected is not None:
             self.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
+        pings = asyncio.create_task(send_pings(session, self._pong_arrived))
         try:
             await super()._recv_task(session)
         finally:
+            pings.cancel()
             self._connection_ended()
+
+    def _pong_arrived(self) -> None:
+        self._driver.feed(f.PongArrived(self._driver.now))
 
     def _connection_ended(self) -> None:
         now = self._driver.now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,11 @@ class RealtimeSession(_impl.RealtimeSession):
         self._resilience = options_of(realtime_model)
         self._connection_log = ConnectionLog()
         self._driver = Driver(
-            self, self._resilience, OPENAI_LIVENESS_TIMEOUT_S, Telemetry("openai")
+            self,
+            self._resilience,
+            # The heartbeat below finds a connection on which nothing at all arrives.
+            replace(self._resilience.bounds(OPENAI_LIVENESS_TIMEOUT_S), liveness_timeout_s=None),
+            Telemetry("openai"),
         )
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
         self._server_events = ServerEvents(self._driver)
@@ -111,6 +116,11 @@ class RealtimeSession(_impl.RealtimeSession):
     async def _create_ws_conn(self) -> aiohttp.ClientWebSocketResponse:
         self._connection_log.dialling()
         return await super()._create_ws_conn()
+
+    def _heartbeat_s(self) -> float | None:
+        timeout_s = self._resilience.bounds(OPENAI_LIVENESS_TIMEOUT_S).liveness_timeout_s
+        # The client pings after this long without a byte, and gives the answer half as long.
+        return None if timeout_s is None else timeout_s / 1.5
 
     async def _run_ws(self, ws_conn: aiohttp.ClientWebSocketResponse) -> None:
         # Runs exactly while a connection holds the replayed conversation.
