@@ -48,6 +48,8 @@ class Stage(Generic[ServerT]):
         which: whose model is under test.
         faulty: whether the faults are armed; False in a control.
         make_model: makes one more model like that of the call.
+        idle: whether nobody owes a word just now, so that quiet is no dead air; a scenario sets it
+            where it sits out a drop between turns, and `ask` takes it back.
         dead_air_s: what `dead_air` measured; None where it was not asked.
     """
 
@@ -67,6 +69,7 @@ class Stage(Generic[ServerT]):
         self.which = which
         self.faulty = faulty
         self.make_model = make_model
+        self.idle = False
         self.dead_air_s: float | None = None
 
     # Steps of many scripts -----------------------------------------------------------------
@@ -80,6 +83,7 @@ class Stage(Generic[ServerT]):
 
     async def ask(self, seconds: float = 1.0, *, timeout_s: float = 60.0) -> HeardSegment:
         """Let the caller speak; return the reply once it was heard and the agent is idle."""
+        self.idle = False
         await self.call.say(seconds)
         reply = await self.call.reply(timeout_s=timeout_s)
         await self.call.agent_done()

@@ -260,4 +260,4 @@ async def keeps_a_connection_whose_pongs_are_late(stage: GeminiStage) -> None:
         await stage.rest(10.0)
     stage.require(stage.times_heard(ANSWER) == 6, "every question is answered")
     stage.require(len(stage.server.dials()) == 1, "the connection is kept")
-    stage.dead_air()
+    stage.dead_air(stage.call.mic.utterances[-1].ended_at)

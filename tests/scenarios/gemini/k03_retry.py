@@ -50,6 +50,7 @@ async def gives_up_once(stage: GeminiStage) -> None:
         await stage.ask()
         stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
         return
+    stage.idle = True
     await stage.call.until(lambda: stage.call.closed, timeout_s=30, what="the end of the session")
     await stage.rest(10.0)
     dials = len(stage.server.dials())

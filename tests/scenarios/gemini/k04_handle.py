@@ -32,6 +32,7 @@ IDLE_DROP = Fault(AtTime(DROP_AT_S, connection=1), Abort())
 async def sit_out_the_drop(stage: GeminiStage, connection: int) -> None:
     """Stay quiet until the drop, and until `connection` serves the call."""
     if stage.faulty:
+        stage.idle = True
         await stage.server.wait_for(
             "setupComplete", connection=connection, timeout_s=DROP_AT_S + 60
         )
@@ -173,6 +174,7 @@ async def starts_afresh_without_a_greeting(stage: GeminiStage) -> None:
     stage.server.user_says("what is the opening time", "and on Sundays")
     await stage.ask()
     if stage.faulty:
+        stage.idle = True
         await stage.server.wait_until(
             lambda: len(stage.server.sessions) > 1 and not stage.server.session.resumed_from,
             timeout_s=DROP_AT_S + 60,

@@ -37,6 +37,7 @@ async def says_nothing_that_is_known(stage: GeminiStage) -> None:
     await stage.greet()
     await stage.ask()
     if stage.faulty:
+        stage.idle = True
         await stage.server.wait_for("setupComplete", connection=2, timeout_s=DROP_AT_S + 30)
         turns = stage.server.script.turns
         await stage.rest(10.0)
@@ -61,6 +62,7 @@ async def stays_quiet_when_nothing_is_owed(stage: GeminiStage) -> None:
     await stage.greet()
     await stage.ask()
     if stage.faulty:
+        stage.idle = True
         await stage.server.wait_for("setupComplete", connection=2, timeout_s=DROP_AT_S + 30)
         turns = stage.server.script.turns
         await stage.rest(15.0)

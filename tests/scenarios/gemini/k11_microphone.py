@@ -55,6 +55,7 @@ async def does_not_replay_old_audio(stage: GeminiStage) -> None:
     """After an outage the model hears the last second of it at most, and none after a 1007."""
     await stage.greet()
     if stage.faulty:
+        stage.idle = True
         await stage.server.wait_for("setupComplete", connection=2, timeout_s=30)
         ready_at = stage.server.recording.events("setupComplete", connection=2)[0].at
         await stage.rest(1.0)

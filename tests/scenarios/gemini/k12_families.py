@@ -68,6 +68,7 @@ async def seeds_by_the_rules_of_the_family(stage: GeminiStage) -> None:
     await stage.call.until(lambda: stage.times_heard(TOLD), what="the weather")
     await stage.call.agent_done()
     if stage.faulty:
+        stage.idle = True
         await stage.server.wait_for("setupComplete", connection=2, timeout_s=60)
         turns = stage.server.script.turns
         await stage.rest(10.0)

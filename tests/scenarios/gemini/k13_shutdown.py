@@ -117,6 +117,7 @@ async def does_not_grow(stage: GeminiStage) -> None:
     await stage.ask()
     before = len(asyncio.all_tasks())
     if stage.faulty:
+        stage.idle = True
         await stage.server.wait_for("setupComplete", connection=2, timeout_s=60)
         await stage.rest(1.0)
         first = len(stage.server.recording.texts_sent(2))
