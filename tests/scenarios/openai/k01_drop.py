@@ -47,7 +47,6 @@ TALK = {"default_reply": Lines()}
     provider="openai",
     faults=[Fault(CUT, Abort()), LONG_DIAL],
     server=TALK,
-    waits_for="R1",
 )
 @scenario(
     "openai-drop-1000-mid-reply",
@@ -56,7 +55,6 @@ TALK = {"default_reply": Lines()}
     provider="openai",
     faults=[Fault(CUT, Close(1000)), LONG_DIAL],
     server=TALK,
-    waits_for="R1",
 )
 @scenario(
     "openai-drop-1001-mid-reply",
@@ -65,7 +63,6 @@ TALK = {"default_reply": Lines()}
     provider="openai",
     faults=[Fault(CUT, Close(1001, "going away")), LONG_DIAL],
     server=TALK,
-    waits_for="R1",
 )
 @scenario(
     "openai-drop-1011-mid-reply",
@@ -74,7 +71,6 @@ TALK = {"default_reply": Lines()}
     provider="openai",
     faults=[Fault(CUT, Close(1011, "internal error")), LONG_DIAL],
     server=TALK,
-    waits_for="R1",
 )
 async def a_drop_ends_the_reply_at_once(stage: OpenAIStage) -> None:
     """The reply ends with its last audio although the redial takes seconds, and the next question
@@ -96,7 +92,6 @@ async def a_drop_ends_the_reply_at_once(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(CUT, Abort())],
     server=TALK,
-    waits_for="R12",
 )
 async def a_cut_reply_is_taken_up_again(stage: OpenAIStage) -> None:
     """After a drop in mid-reply the agent goes on by itself, once, without a silence."""
@@ -138,7 +133,6 @@ async def a_drop_in_silence_goes_unnoticed(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(Before("response.created", connection=1), Abort())],
     server=TALK,
-    waits_for="R12",
 )
 async def a_question_that_was_lost_is_asked_for(stage: OpenAIStage) -> None:
     """A question that dies with the connection is not met with silence."""
@@ -159,7 +153,6 @@ async def a_question_that_was_lost_is_asked_for(stage: OpenAIStage) -> None:
         Fault(Before("response.created", connection=1), Abort()),
     ],
     server={"default_reply": Lines(questions={"where is my parcel": STORY})},
-    waits_for="R12",
 )
 async def a_question_that_was_understood_is_answered(stage: OpenAIStage) -> None:
     """A question whose transcript had arrived is answered after the reconnect, once."""
@@ -179,7 +172,6 @@ async def a_question_that_was_understood_is_answered(stage: OpenAIStage) -> None
     provider="openai",
     faults=[Fault(After("response.done", connection=1), Blackhole())],
     server=TALK,
-    waits_for="R17",
 )
 async def a_dead_socket_is_noticed(stage: OpenAIStage) -> None:
     """A caller who speaks into a half-open connection hears the agent again within 15 s."""
@@ -218,7 +210,6 @@ async def late_pongs_cost_nothing(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(CUT, Abort()), Fault(OnConnection(2), NoSetupAnswer())],
     server=TALK,
-    waits_for="R2",
 )
 async def a_mute_new_session_is_left(stage: OpenAIStage) -> None:
     """A redial that is accepted but never answered is given up after 10 s."""

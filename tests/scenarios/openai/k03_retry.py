@@ -173,7 +173,6 @@ async def a_broken_session_is_left(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(UserStops(nth=1), FailResponse("rate_limit"))],
     server=TALK,
-    waits_for="R12",
 )
 async def a_rate_limit_is_waited_out(stage: OpenAIStage) -> None:
     """A question that hit a rate limit is answered a little later on the same connection."""
@@ -245,7 +244,6 @@ async def a_harmless_error_does_not_surface(stage: OpenAIStage) -> None:
         Fault(OnConnection(2), Refuse(503)),
     ],
     server={"default_reply": Lines(requests={BAD_LINE: PARDON})},
-    waits_for="R11",
 )
 async def whoever_reacts_to_the_error_is_heard(stage: OpenAIStage) -> None:
     """A reply that the application asks for when it is told of a drop is spoken, once."""

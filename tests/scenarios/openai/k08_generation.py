@@ -21,7 +21,6 @@ GOODBYE = Reply("Goodbye, and thank you for calling.")
     provider="openai",
     faults=[Fault(Before("response.done", connection=1), Swallow())],
     server={"default_reply": Lines({TELL: STORY, BYE: GOODBYE}), "pace": "realtime"},
-    waits_for="R13",
 )
 async def a_barge_in_whose_end_is_lost_blocks_nothing(stage: OpenAIStage) -> None:
     """After a barge-in whose terminal event never comes, the caller's words are answered, the
@@ -50,7 +49,6 @@ async def a_barge_in_whose_end_is_lost_blocks_nothing(stage: OpenAIStage) -> Non
     provider="openai",
     faults=[Fault(Before("response.output_audio_transcript.delta", connection=1), Silence(0.2))],
     server={"default_reply": Lines()},
-    waits_for="R13",
 )
 async def a_silent_reply_does_not_hold_up_the_answer(stage: OpenAIStage) -> None:
     """A caller who speaks into a reply that never came is answered within 3 s."""
@@ -69,7 +67,6 @@ async def a_silent_reply_does_not_hold_up_the_answer(stage: OpenAIStage) -> None
     provider="openai",
     faults=[Fault(Before("response.done", connection=1), Swallow())],
     server={"default_reply": Lines()},
-    waits_for="R13",
 )
 async def a_reply_without_an_end_is_ended(stage: OpenAIStage) -> None:
     """A reply that was heard to its end is over a few seconds later, whatever the server says."""
@@ -87,7 +84,6 @@ async def a_reply_without_an_end_is_ended(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(Before("response.created", connection=1), Swallow())],
     server={"default_reply": Lines()},
-    waits_for="R13",
 )
 async def a_reply_without_a_beginning_is_asked_for_again(stage: OpenAIStage) -> None:
     """A question whose reply never began is answered within 20 s."""
@@ -104,7 +100,6 @@ async def a_reply_without_a_beginning_is_asked_for_again(stage: OpenAIStage) -> 
     provider="openai",
     faults=[Fault(AtAudio(2.0, connection=1), Silence())],
     server={"default_reply": Lines()},
-    waits_for="R13",
 )
 async def a_reply_that_stalls_is_taken_up_again(stage: OpenAIStage) -> None:
     """A reply that stops in the middle for good is taken up again within 20 s."""

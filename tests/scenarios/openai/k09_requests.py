@@ -58,7 +58,6 @@ async def is_told_once(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(Received("response.create", connection=1), Abort())],
     server=TALK,
-    waits_for="R11",
 )
 @scenario(
     "openai-request-unanswered",
@@ -67,7 +66,6 @@ async def is_told_once(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(Before("response.created", connection=1), (Swallow(), Abort()))],
     server=TALK,
-    waits_for="R11",
 )
 async def a_pending_request_is_answered_once(stage: OpenAIStage) -> None:
     """A request that a drop catches before its reply begins is answered on the new connection."""
@@ -81,7 +79,6 @@ async def a_pending_request_is_answered_once(stage: OpenAIStage) -> None:
     provider="openai",
     faults=DOWN,
     server=TALK,
-    waits_for="R11",
 )
 async def a_request_while_down_is_answered_once(stage: OpenAIStage) -> None:
     """A reply that is asked for while no connection is up is spoken once there is one."""
@@ -96,7 +93,6 @@ async def a_request_while_down_is_answered_once(stage: OpenAIStage) -> None:
     provider="openai",
     faults=DOWN,
     server=TALK,
-    waits_for="R11",
 )
 async def a_withdrawn_request_is_not_sent(stage: OpenAIStage) -> None:
     """A reply that was asked for and withdrawn while no connection was up is never spoken."""

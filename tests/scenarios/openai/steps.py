@@ -61,13 +61,26 @@ async def quiet(stage: OpenAIStage, seconds: float = 5.0) -> None:
     await stage.call.agent_done()
 
 
-async def next_question_is_answered(stage: OpenAIStage, *, within_s: float = 20.0) -> None:
-    """The caller asks something new and hears the whole answer, once."""
+def require_fault(stage: OpenAIStage) -> None:
+    """What the scenario is about has happened: else its promise is kept by accident."""
+    armed = stage.faulty and stage.scenario.faults
+    stage.require(not armed or stage.server.recording.faults, "the fault has happened")
+
+
+async def next_question_is_answered(
+    stage: OpenAIStage, *, within_s: float = 20.0, averted: bool = False
+) -> None:
+    """The caller asks something new and hears the whole answer, once.
+
+    `averted` says that the promise is to be gone before the fault.
+    """
     before = times_heard(stage, ANSWER)
     stage.server.user_says(QUESTION)
     await stage.ask(timeout_s=within_s)
     stage.require(whole(stage, ANSWER), "the next question is answered in full")
     stage.require(times_heard(stage, ANSWER) == before + 1, "the next answer is heard once")
+    if not averted:
+        require_fault(stage)
     stage.require(stage.call.closed is None, "the session is still open")
     stage.require(stage.unrecoverable() == 0, "the session is not told that the model gave up")
 
