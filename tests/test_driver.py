@@ -1,0 +1,163 @@
+"""The driver: facts in, decisions carried out, one timer."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from livekit.plugins.resilient.core import facts as f
+from livekit.plugins.resilient.core.limits import OPENAI_LIVENESS_TIMEOUT_S
+from livekit.plugins.resilient.driver import Driver
+from livekit.plugins.resilient.events import (
+    GenerationFinalised,
+    RedriveDecided,
+    RedriveOutcome,
+    ResilienceEvent,
+)
+from livekit.plugins.resilient.options import ResilienceOptions
+from livekit.plugins.resilient.telemetry import Telemetry
+
+pytestmark = pytest.mark.virtual_time
+
+
+@dataclass
+class RecordingCarrier:
+    """Notes what it is told to do; `on_finalise` lets a decision bring facts of its own."""
+
+    done: list[tuple[str, ...]] = field(default_factory=list)
+    events: list[ResilienceEvent] = field(default_factory=list)
+    driver: Driver | None = None
+    fails: bool = False
+
+    def close_streams(self, generation_id: str) -> None:
+        self.done.append(("close", generation_id))
+
+    def finalise(self, generation_id: str) -> None:
+        self.done.append(("finalise", generation_id))
+        if self.fails:
+            raise RuntimeError("the provider's session is in a bad state")
+        if self.driver is not None:
+            self.driver.feed(f.GenerationEnded(self.driver.now, generation_id))
+
+    def redrive(self, redrive_id: str, instructions: str) -> None:
+        self.done.append(("redrive", instructions))
+
+    def reissue(self, request_id: str) -> None:
+        self.done.append(("reissue", request_id))
+
+    def words_of(self, generation_id: str, audio_s: float) -> str:
+        return "the parcel is on"
+
+    def replace_connection(self) -> None:
+        self.done.append(("replace",))
+
+    def notify(self, event: ResilienceEvent) -> None:
+        self.events.append(event)
+
+
+def make(options: ResilienceOptions | None = None) -> tuple[Driver, RecordingCarrier]:
+    options = options or ResilienceOptions(liveness_timeout_s=None)
+    carrier = RecordingCarrier()
+    driver = Driver(carrier, options, options.bounds(OPENAI_LIVENESS_TIMEOUT_S), Telemetry("test"))
+    carrier.driver = driver
+    return driver, carrier
+
+
+def timers() -> int:
+    loop = asyncio.get_running_loop()
+    scheduled = getattr(loop, "_scheduled")  # noqa: B009
+    return sum(not t.cancelled() and "Driver" in repr(t) for t in scheduled)
+
+
+async def cut_reply(driver: Driver) -> None:
+    driver.feed(f.Connected(driver.now))
+    driver.feed(f.UserTurnEnded(driver.now))
+    driver.feed(f.GenerationOpened(driver.now, "g1"))
+    driver.feed(f.AudioReceived(driver.now, "g1", 2.0))
+    driver.feed(f.PlaybackStarted(driver.now, "g1"))
+    await asyncio.sleep(1.0)
+    driver.feed(f.Disconnected(driver.now))
+
+
+async def test_a_cut_reply_is_asked_for_with_the_words_that_will_have_been_heard() -> None:
+    driver, carrier = make()
+    await cut_reply(driver)
+    assert carrier.done == [("close", "g1")]
+    driver.feed(f.Connected(driver.now))
+    kind, text = carrier.done[1]
+    assert kind == "redrive"
+    assert "the parcel is on" in text
+    assert [type(e) for e in carrier.events] == [RedriveDecided]
+
+
+async def test_nothing_is_asked_for_with_the_watchdog_off() -> None:
+    driver, carrier = make(ResilienceOptions(redrive=False, liveness_timeout_s=None))
+    await cut_reply(driver)
+    driver.feed(f.Connected(driver.now))
+    await asyncio.sleep(60)
+    assert [kind for kind, *_ in carrier.done] == ["close"]
+
+
+async def test_a_stalled_reply_is_finalised_by_the_timer_and_its_own_facts_wait() -> None:
+    driver, carrier = make(ResilienceOptions(redrive=False, liveness_timeout_s=None))
+    driver.feed(f.Connected(driver.now))
+    driver.feed(f.GenerationOpened(driver.now, "g1"))
+    await asyncio.sleep(14.9)
+    assert carrier.done == []
+    await asyncio.sleep(0.2)
+    assert carrier.done == [("finalise", "g1")]
+    assert [type(e) for e in carrier.events] == [GenerationFinalised]
+
+
+async def test_there_is_never_more_than_one_timer() -> None:
+    driver, _ = make(ResilienceOptions())
+    driver.feed(f.Connected(driver.now))
+    for i in range(50):
+        driver.feed(f.MessageArrived(driver.now))
+        if i % 10 == 0:
+            driver.feed(f.GenerationOpened(driver.now, f"g{i}"))
+        assert timers() == 1
+        await asyncio.sleep(0.1)
+    driver.close()
+    assert timers() == 0
+
+
+async def test_a_session_that_fails_to_carry_out_a_decision_does_not_stop_the_driver(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    driver, carrier = make()
+    carrier.fails = True
+    driver.feed(f.Connected(driver.now))
+    driver.feed(f.UserTurnEnded(driver.now))
+    driver.feed(f.GenerationOpened(driver.now, "g1"))
+    await asyncio.sleep(15.1)
+    assert [kind for kind, *_ in carrier.done] == ["finalise", "redrive"]
+
+
+async def test_a_contradictory_fact_is_left_out_and_the_next_one_taken() -> None:
+    driver, carrier = make()
+    driver.feed(f.Connected(driver.now))
+    driver.feed(f.GenerationOpened(driver.now, "g1"))
+    driver.feed(f.GenerationOpened(driver.now, "g1"))
+    driver.feed(f.Disconnected(driver.now))
+    assert carrier.done == [("close", "g1")]
+
+
+async def test_outcomes_are_told() -> None:
+    driver, carrier = make()
+    await cut_reply(driver)
+    driver.feed(f.PlaybackFinished(driver.now, "g1", 2.0))
+    driver.feed(f.Connected(driver.now))
+    await asyncio.sleep(16)
+    assert [type(e) for e in carrier.events] == [RedriveDecided, RedriveOutcome]
+
+
+async def test_nothing_is_decided_after_the_close() -> None:
+    driver, carrier = make()
+    await cut_reply(driver)
+    driver.close()
+    driver.feed(f.Connected(driver.now))
+    await asyncio.sleep(60)
+    assert carrier.done == [("close", "g1")]
