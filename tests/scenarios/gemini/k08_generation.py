@@ -66,7 +66,6 @@ async def is_not_thrown_by_trailing_audio(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(Before("turnComplete"), Swallow())],
     server=TALE,
-    waits_for="R13",
 )
 async def closes_an_interrupted_reply(stage: GeminiStage) -> None:
     """The caller cuts in, the server forgets to end the turn, and the caller is still answered."""

@@ -191,7 +191,6 @@ async def a_dead_socket_is_noticed(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(OnConnection(1), SlowPong(12.0))],
     server=TALK,
-    waits_for="R17",
 )
 async def late_pongs_cost_nothing(stage: OpenAIStage) -> None:
     """Pongs that come 12 s late neither cut a reply nor make the agent speak unasked."""

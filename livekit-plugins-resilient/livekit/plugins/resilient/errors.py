@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["OptionError", "ResilienceError"]
+__all__ = ["ConnectionSuspectedError", "OptionError", "ResilienceError"]
 
 
 class ResilienceError(Exception):
     """Root of every error this package raises itself."""
+
+
+class ConnectionSuspectedError(ResilienceError):
+    """A connection looked half-open and was replaced; never raised, the cause of `Disconnected`."""
 
 
 class OptionError(ResilienceError, ValueError):

@@ -17,6 +17,7 @@ from ..core import facts as f
 from ..core.limits import GEMINI_LIVENESS_TIMEOUT_S
 from ..core.playout import ReplyProgress, TranscriptDelta
 from ..driver import Driver
+from ..errors import ConnectionSuspectedError
 from ..events import ReconnectMode, ResilienceEvent
 from ..hooks import options_of
 from ..notify import notify
@@ -77,7 +78,7 @@ class RealtimeSession(_impl.RealtimeSession):
             Telemetry("google"),
         )
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
-        self._connected = False
+        self._connected = self._suspected = False
         self._progress: dict[str, ReplyProgress] = {}
         # The request being composed by `generate_reply`, and what each open one sent.
         self._composing: str | None = None
@@ -85,6 +86,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._redrive_id: str | None = None
         # The reply about to open joins on behind what is playing, so it is no barge-in.
         self._joins = False
+        self._interrupted: str | None = None
         # A finalised turn may still send its tail.
         self._tail_due = False
         self._message: types.LiveServerMessage | None = None
@@ -124,8 +126,8 @@ class RealtimeSession(_impl.RealtimeSession):
         now = self._driver.now
         reconnected = self._connection_log.connected(now, self._context_source())
         self._connected = True
-        self._driver.feed(f.Connected(now, self._knows_turn(), self._lost_words()))
         self._driver.tell(reconnected)
+        self._driver.feed(f.Connected(now, self._knows_turn(), self._lost_words()))
         if reconnected is not None:
             self.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
         pings = asyncio.create_task(send_pings(session, self._pong_arrived))
@@ -144,7 +146,8 @@ class RealtimeSession(_impl.RealtimeSession):
         self._tail_due = False
         self._drop_queued_requests()
         self._driver.feed(f.Disconnected(now))
-        error = self._session_error
+        suspected, self._suspected = self._suspected, False
+        error = ConnectionSuspectedError() if suspected else self._session_error
         code = error.code if isinstance(error, APIError) else None
         self._driver.tell(self._connection_log.ended(now, cause=error, code=code))
 
@@ -155,7 +158,7 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def _knows_turn(self) -> bool:
         """Whether the handle that was resumed is younger than what is to be answered."""
-        return self._session_resumption_handle is not None and self._handle_at >= self._asked_at
+        return self._session_resumption_handle is not None and self._handle_at > self._asked_at
 
     def _lost_words(self) -> bool:
         """Whether the caller audibly spoke and nothing told since that the model understood."""
@@ -238,7 +241,22 @@ class RealtimeSession(_impl.RealtimeSession):
         update = message.session_resumption_update
         if update is not None and update.resumable and update.new_handle:
             self._handle_at = now
+        self._end_interrupted_turn(message)
         return not (self._tail_due and self._is_tail(message))
+
+    def _end_interrupted_turn(self, message: types.LiveServerMessage) -> None:
+        """Close a reply that was interrupted once the next turn begins without its end.
+
+        Upstream would put the next turn into the reply that nobody listens to any more. After
+        `interrupted` a server sends no more audio of that turn.
+        """
+        generation, content = self._current_generation, message.server_content
+        if generation is None or generation._done or generation.response_id != self._interrupted:
+            return
+        speaks = content is not None and (content.model_turn or content.input_transcription)
+        if speaks or message.tool_call:
+            self._mark_current_generation_done()
+            self._driver.feed(f.GenerationEnded(self._driver.now, generation.response_id))
 
     def _is_tail(self, message: types.LiveServerMessage) -> bool:
         """Whether this still belongs to the turn that was finalised (R18)."""
@@ -307,6 +325,7 @@ class RealtimeSession(_impl.RealtimeSession):
         if content.generation_complete:
             self._driver.feed(f.OutputCompleted(now, reply))
         if content.interrupted:
+            self._interrupted = reply
             self._driver.feed(f.Interrupted(now, reply))
 
     def _handle_tool_calls(self, tool_call: types.LiveServerToolCall) -> None:
@@ -353,10 +372,14 @@ class RealtimeSession(_impl.RealtimeSession):
         return progress.spoken(rate_cps, audio_s) if progress is not None else ""
 
     def replace_connection(self) -> None:
-        # An orderly close would wait for an answer that a dead peer never gives.
         socket = getattr(self._active_session, "_ws", None)
-        if socket is not None:
-            socket.transport.abort()
+        if socket is None:
+            return
+        # A restart of our own is no error to tell the application of; and an orderly close would
+        # wait for an answer that a dead peer never gives.
+        self._suspected = True
+        self._mark_restart_needed(on_error=True)
+        socket.transport.abort()
 
     def notify(self, event: ResilienceEvent) -> None:
         notify(self, self._resilience, event)

@@ -6,21 +6,19 @@ import asyncio
 import socket
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aiohttp import ServerTimeoutError
 from livekit.agents import llm
 from livekit.agents.types import NOT_GIVEN, NotGivenOr
-from openai.types.realtime import (
-    RealtimeResponseCreateParams,
-    ResponseCancelEvent,
-    ResponseCreateEvent,
-)
+from openai.types.realtime import ResponseCreateEvent
 
 from .._vendor.openai import realtime_model as _impl
 from ..connection_log import ConnectionLog
 from ..core import facts as f
 from ..core.limits import OPENAI_LIVENESS_TIMEOUT_S
 from ..driver import Driver
+from ..errors import ConnectionSuspectedError
 from ..events import ReconnectMode, ResilienceEvent
 from ..hooks import options_of
 from ..notify import notify
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from ..options import ResilienceOptions
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
+
+ReplyFuture: TypeAlias = "asyncio.Future[llm.GenerationCreatedEvent]"
 
 
 class RealtimeModel(_impl.RealtimeModel):
@@ -86,10 +86,11 @@ class RealtimeSession(_impl.RealtimeSession):
         self._server_events = ServerEvents(self._driver)
         self._record = Record(self)
         self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._suspected = False
         # What `generate_reply` sent, by its event id, and the futures that a drop caught.
         self._composing = False
         self._requests: dict[str, ResponseCreateEvent] = {}
-        self._held: dict[str, asyncio.Future[llm.GenerationCreatedEvent]] = {}
+        self._held: dict[str, ReplyFuture] = {}
         super().__init__(realtime_model, turn_detection_disabled=turn_detection_disabled)
 
     async def aclose(self) -> None:
@@ -129,9 +130,13 @@ class RealtimeSession(_impl.RealtimeSession):
         try:
             await super()._run_ws(ws_conn)
         except Exception as e:
-            cause = e
-            raise
+            if not self._suspected and not isinstance(ws_conn.exception(), ServerTimeoutError):
+                cause = e
+                raise
+            # Replacing a connection that looks dead is no error to tell the application of.
+            cause = ConnectionSuspectedError()
         finally:
+            self._suspected = False
             self._connection_ended(cause, ws_conn.close_code)
 
     def _connection_begins(self, ws_conn: aiohttp.ClientWebSocketResponse) -> None:
@@ -143,8 +148,8 @@ class RealtimeSession(_impl.RealtimeSession):
         self._response_created_futures.update({k: v for k, v in held.items() if not v.done()})
         # A replayed session answers nothing by itself.
         words_lost = self._server_events.words_lost
-        self._driver.feed(f.Connected(now, knows_turn=False, words_lost=words_lost))
         self._driver.tell(reconnected)
+        self._driver.feed(f.Connected(now, knows_turn=False, words_lost=words_lost))
 
     def _connection_ended(self, cause: Exception | None, code: int | None) -> None:
         now = self._driver.now
@@ -164,7 +169,7 @@ class RealtimeSession(_impl.RealtimeSession):
         kept = []
         while not self._msg_ch.empty():
             event = self._msg_ch.recv_nowait()
-            if not isinstance(event, ResponseCreateEvent | ResponseCancelEvent):
+            if not _asks_for_reply(event):
                 kept.append(event)
         for event in kept:
             super().send_event(event)
@@ -203,9 +208,7 @@ class RealtimeSession(_impl.RealtimeSession):
         future.add_done_callback(partial(self._request_done, request_id))
         return future
 
-    def _request_done(
-        self, request_id: str, future: asyncio.Future[llm.GenerationCreatedEvent]
-    ) -> None:
+    def _request_done(self, request_id: str, future: ReplyFuture) -> None:
         self._requests.pop(request_id, None)
         now = self._driver.now
         if future.cancelled():
@@ -217,7 +220,7 @@ class RealtimeSession(_impl.RealtimeSession):
         if isinstance(event, ResponseCreateEvent) and self._composing:
             assert event.event_id is not None
             self._requests[event.event_id] = event
-        if self._in_gap and isinstance(event, ResponseCreateEvent | ResponseCancelEvent):
+        if self._in_gap and _asks_for_reply(event):
             return  # the driver issues requests on the next connection
         super().send_event(event)
 
@@ -259,18 +262,15 @@ class RealtimeSession(_impl.RealtimeSession):
         self.close_streams(generation_id)
         # Upstream skips whatever still comes for a response that it holds as discarded.
         self._current_generation = _impl._DiscardedGeneration()
-        self.send_event(ResponseCancelEvent(type="response.cancel", response_id=generation_id))
+        self.send_event({"type": "response.cancel", "response_id": generation_id})
 
     def redrive(self, redrive_id: str, instructions: str) -> None:
         if self._instructions:
             # A response's instructions replace the session's.
             instructions = f"{self._instructions}\n{instructions}"
-        parameters = RealtimeResponseCreateParams(
-            instructions=instructions, metadata={"client_event_id": redrive_id}
-        )
-        self.send_event(
-            ResponseCreateEvent(type="response.create", event_id=redrive_id, response=parameters)
-        )
+        # The server echoes the metadata, which tells this response from others.
+        response = {"instructions": instructions, "metadata": {"client_event_id": redrive_id}}
+        self.send_event({"type": "response.create", "event_id": redrive_id, "response": response})
 
     def reissue(self, request_id: str) -> None:
         if request_id in self._requests:
@@ -285,7 +285,14 @@ class RealtimeSession(_impl.RealtimeSession):
         # An orderly close would wait for an answer that a dead peer never gives.
         raw = self._socket.get_extra_info("socket") if self._socket is not None else None
         if raw is not None:
+            self._suspected = True
             raw.shutdown(socket.SHUT_RDWR)
 
     def notify(self, event: ResilienceEvent) -> None:
         notify(self, self._resilience, event)
+
+
+def _asks_for_reply(event: RealtimeClientEvent | dict[str, Any]) -> bool:
+    """Whether an event starts a reply, or takes it back: of no use on another connection."""
+    kind = event["type"] if isinstance(event, dict) else event.type
+    return kind in ("response.create", "response.cancel")
