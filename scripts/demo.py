@@ -26,6 +26,8 @@ from livekit.plugins import google, openai, resilient
 from livekit.plugins.resilient.testing import (
     Abort,
     AtAudio,
+    AudioFileError,
+    CallEndedError,
     Fault,
     GeminiLiveServer,
     HeadlessCall,
@@ -33,27 +35,36 @@ from livekit.plugins.resilient.testing import (
     OpenAIRealtimeServer,
     Refuse,
     Reply,
+    ServerTimeoutError,
     ToolCall,
+    TurnRequest,
+    audio,
 )
-from livekit.plugins.resilient.testing.errors import ServerTimeoutError
 
 Server: TypeAlias = GeminiLiveServer | OpenAIRealtimeServer
 
-CUT_AT_S = 2.0
 GREETING = Reply("Hello, this is the weather line.")
 FORECAST = Reply(
     "It is sunny in Paris today, with a light wind from the west, and it will stay dry until the "
     "weekend, when some rain comes in from the sea."
 )
-AGAIN = Reply("I am still here. It stays dry until the weekend.")
+AGAIN = Reply("I am still here. The weather stays dry until the weekend.")
+CALLER_WAITS_S = 4.0
+"""Silence after which the caller asks whether anybody is there."""
 PATIENCE_S = 8.0
+MIC_RATE = 24_000
 COLUMN = 46
+
+
+def next_reply(request: TurnRequest) -> Reply:
+    # A recorded voice with pauses is several turns, so the forecast may be asked for again.
+    return FORECAST if request.connection == 1 else AGAIN
 
 
 def make_server(kind: type[Server]) -> Server:
     return kind(
-        [GREETING, ToolCall("get_weather", {"city": "Paris"}), FORECAST, AGAIN],
-        default_reply=AGAIN,
+        [GREETING, ToolCall("get_weather", {"city": "Paris"})],
+        default_reply=next_reply,
         pace=1.5,
         faults=[
             # The greeting is too short to match, so this is the forecast.
@@ -148,7 +159,7 @@ class Observer:
 
 
 async def run_call(
-    server: Server, model: llm.RealtimeModel, mic: Path | None, tell: Callable[[str], None]
+    server: Server, model: llm.RealtimeModel, voice: bytes | None, tell: Callable[[str], None]
 ) -> Verdict:
     verdict = Verdict()
     server.user_says("What is the weather in Paris?", "Hello, are you there?")
@@ -156,30 +167,42 @@ async def run_call(
         observer = asyncio.create_task(Observer(call, server, tell).watch())
         try:
             await call.generate_reply(instructions="Greet the caller.")
-            tell('caller: "What is the weather in Paris?"')
-            await call.say(mic or 1.5)
+            tell('caller: "What is the weather in Paris?"' if voice is None else "caller: --mic")
+            speaking = asyncio.create_task(call.say(1.5 if voice is None else voice))
             await call.until(lambda: server.recording.faults, what="the cut")
             cut_at = server.recording.faults[0].at
-            await call.until(lambda: not call.heard.playing or call.closed, what="silence")
-            quiet_at = call.heard.spans()[-1].end
-            verdict.heard = FORECAST.words_until(quiet_at - call.heard.spans()[-1].start)
-            await asyncio.sleep(2.0)
-            tell('caller: "Hello, are you there?"')
-            if call.closed is None:
-                await call.say(1.0, seed=1)
-                await heard_again(call, quiet_at)
-            again_at = call.heard.first_audio_after(quiet_at + 0.01)
-            if again_at is not None:
-                verdict.heard_again_s = again_at - quiet_at
+            reply = await call.until(
+                lambda: next((s for s in call.heard.segments if s.ended_at > cut_at), None),
+                what="the end of the cut reply",
+            )
+            verdict.heard = FORECAST.words_until(reply.position_s)
+            with contextlib.suppress(CallEndedError, ServerTimeoutError):
+                await speaking
+                if not await heard_again(call, reply.ended_at, CALLER_WAITS_S):
+                    tell('caller: "Hello, are you there?"')
+                    await call.say(1.0, seed=1)
+                    await heard_again(call, reply.ended_at, PATIENCE_S)
                 await asyncio.sleep(1.0)
         finally:
             observer.cancel()
+        again_at = call.heard.first_audio_after(reply.ended_at + 0.01)
+        if again_at is not None:
+            verdict.heard_again_s = again_at - reply.ended_at
         verdict.errors = [
             f"{'recoverable' if e.recoverable else 'FATAL'} +{e.at - cut_at:.1f} s"
             for e in call.errors
         ]
     verdict.told = words_told(server)
     return verdict
+
+
+async def heard_again(call: HeadlessCall, since: float, timeout_s: float) -> bool:
+    """Whether the agent is heard within `timeout_s`. Raises CallEndedError."""
+    try:
+        await call.wait_heard(0.1, after=since + 0.01, timeout_s=timeout_s)
+    except ServerTimeoutError:
+        return False
+    return True
 
 
 def words_told(server: Server) -> str:
@@ -193,12 +216,7 @@ def words_told(server: Server) -> str:
     return known
 
 
-async def heard_again(call: HeadlessCall, quiet_at: float) -> None:
-    with contextlib.suppress(ServerTimeoutError):
-        await call.wait_heard(0.1, after=quiet_at + 0.01, timeout_s=PATIENCE_S)
-
-
-async def compare(provider: Provider, mic: Path | None) -> tuple[Verdict, Verdict]:
+async def compare(provider: Provider, voice: bytes | None) -> tuple[Verdict, Verdict]:
     print(f"\n{provider.name}\n{'':10}{'upstream':<{COLUMN}}  livekit-plugins-resilient")
     timeline = Timeline()
     options = APIConnectOptions(max_retry=3, retry_interval=1.0, timeout=5.0)
@@ -206,7 +224,7 @@ async def compare(provider: Provider, mic: Path | None) -> tuple[Verdict, Verdic
     async def one(column: int, make: Callable[..., llm.RealtimeModel]) -> Verdict:
         async with make_server(provider.server) as server:
             model = make(**server.model_kwargs(conn_options=options))
-            return await run_call(server, model, mic, lambda text: timeline.tell(column, text))
+            return await run_call(server, model, voice, lambda text: timeline.tell(column, text))
 
     upstream, ours = await asyncio.gather(one(0, provider.upstream), one(1, provider.ours))
     return upstream, ours
@@ -229,19 +247,31 @@ def print_verdicts(results: dict[str, tuple[Verdict, Verdict]]) -> None:
                 print(f"  {title if who == 'upstream' else '':<28}{who:<10}{show(verdict)}")
 
 
+def read_voice(path: Path) -> bytes:
+    """A recording as PCM. Raises AudioFileError, also when there is no speech in it."""
+    pcm = audio.load_wav(path, MIC_RATE)
+    if not audio.SpeechDetector(MIC_RATE).feed(pcm):
+        raise AudioFileError(f"no speech is heard in {path.name!r}: is it too quiet?")
+    return pcm
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mic", type=Path, metavar="FILE.wav", help="the caller's voice")
     parser.add_argument("--provider", choices=[*PROVIDERS, "both"], default="both")
     arguments = parser.parse_args()
-    if arguments.mic is not None and not arguments.mic.is_file():
-        parser.error(f"--mic: no such file: {arguments.mic}")
+    voice = None
+    if arguments.mic is not None:
+        try:
+            voice = read_voice(arguments.mic)
+        except AudioFileError as e:
+            parser.error(f"--mic: {e}")
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     names = list(PROVIDERS) if arguments.provider == "both" else [arguments.provider]
 
     async def run() -> dict[str, tuple[Verdict, Verdict]]:
-        return {name: await compare(PROVIDERS[name], arguments.mic) for name in names}
+        return {name: await compare(PROVIDERS[name], voice) for name in names}
 
     print_verdicts(asyncio.run(run()))
     return 0
