@@ -15,6 +15,7 @@ from livekit.plugins.resilient.testing import (
     GeminiLiveServer,
     HeadlessCall,
     OpenAIRealtimeServer,
+    ScriptedMicrophone,
 )
 from livekit.plugins.resilient.testing.errors import CallEndedError, ServerTimeoutError
 
@@ -23,6 +24,10 @@ from .stage import ScenarioFailed, Stage, Which
 
 RUN_LIMIT_S = 1800.0
 """Virtual seconds that a scenario may take: half an hour of a call."""
+
+MIC_FRAME_MS = 60
+"""Longer than the 20 ms of a telephone, because most of the work of a quiet call is its
+microphone; both plugins gather frames anyway before they send them."""
 
 _Factory = Callable[..., llm.RealtimeModel]
 
@@ -87,7 +92,7 @@ async def play(scenario: Scenario, which: Which, *, faults: bool) -> float | Non
         return models.ours(**given, resilience=scenario.resilience or ResilienceOptions())
 
     async with server:
-        options = dict(scenario.call())
+        options = {"mic": ScriptedMicrophone(frame_ms=MIC_FRAME_MS), **scenario.call()}
         if scenario.agent is not None:
             options["agent"] = scenario.agent(faults)
         call = HeadlessCall(make_model(), **options)

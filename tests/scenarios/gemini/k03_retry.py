@@ -59,6 +59,34 @@ async def gives_up_once(stage: GeminiStage) -> None:
 
 
 @scenario(
+    "gemini-provider-gone-for-good",
+    kind="K3",
+    rule="R2",
+    provider="gemini",
+    faults=[
+        Fault(CUT, Abort()),
+        Fault(OnConnection(None, nth=2), Refuse(503), times="always"),
+    ],
+    server=TALE,
+    waits_for="R2",
+)
+async def tries_for_a_minute(stage: GeminiStage) -> None:
+    """A provider that is gone is tried for about a minute, and then reported once."""
+    call = stage.call
+    await call.generate_reply(instructions="Tell a story.", wait=False)
+    dropped_at = await stage.until_fault()
+    if stage.faulty:
+        await call.until(lambda: stage.unrecoverable(), timeout_s=120, what="a final error")
+        tried_s = stage.server.dials()[-1].at - dropped_at
+        stage.require(tried_s > 45.0, f"it is tried for a minute, not {tried_s:.0f} s")
+        await stage.rest(30.0)
+        stage.require(stage.unrecoverable() == 1, "it is reported once")
+        return
+    await call.agent_done()
+    stage.require(stage.heard_whole(STORY), "the story is heard in full")
+
+
+@scenario(
     "gemini-bad-key",
     kind="K3",
     rule="R3",

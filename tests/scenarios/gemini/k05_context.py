@@ -108,6 +108,7 @@ async def does_not_multiply_the_history(stage: GeminiStage) -> None:
         Fault(OnConnection(2), ContinueAlone(1.0)),
     ],
     server={**TALK, "replies": [STORY]},
+    waits_for="R12",
 )
 async def does_not_talk_over_the_model(stage: GeminiStage) -> None:
     """A model that finishes its cut reply by itself is neither asked again nor talked over."""

@@ -29,6 +29,7 @@ TOLERANCE_WORDS = 1
     provider="gemini",
     faults=[CUT],
     server=TALE,
+    waits_for="R14",
 )
 async def records_what_was_heard(stage: GeminiStage) -> None:
     """The record of a cut reply holds the words that the caller heard, and no others."""
@@ -73,3 +74,32 @@ async def records_speech_without_words(stage: GeminiStage) -> None:
     stage.require(call.agent_texts()[0].strip(), "the first is not empty")
     stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.dead_air()
+
+
+@scenario(
+    "gemini-barge-in-after-a-drop",
+    kind="K10",
+    rule="R14",
+    provider="gemini",
+    faults=[Fault(AtAudio(6.0, connection=1), Abort())],
+    server={**TALE, "pace": 3.0},
+    waits_for="R14",
+)
+async def is_cut_where_the_caller_cut_in(stage: GeminiStage) -> None:
+    """A caller who cuts in on the rest of a dropped reply stops it, and the record ends there."""
+    call = stage.call
+    await call.generate_reply(instructions="Tell a story.", wait=False)
+    await call.wait_heard(2.5)
+    await stage.ask()
+    first = call.heard.segments[0]
+    stage.require(first.interrupted, "the reply is stopped")
+    talked_over_s = first.position_s - 2.5
+    stage.require(talked_over_s < 2.0, f"it does not go on for {talked_over_s:.1f} s")
+    if stage.faulty:  # upstream records the whole of a reply that was cut in on without a drop
+        heard = STORY.words_until(first.position_s).split()
+        surplus = len(call.agent_texts()[0].split()) - len(heard)
+        stage.require(
+            surplus <= 2 * TOLERANCE_WORDS, f"{surplus} words were recorded but not heard"
+        )
+    stage.require(stage.heard_whole(ANSWER), "the caller's question is answered in full")
+    stage.dead_air(call.mic.utterances[0].ended_at)
