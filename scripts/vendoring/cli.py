@@ -41,6 +41,8 @@ def _progress(text: str) -> None:
 
 def _verify(layout: Layout, args: argparse.Namespace) -> int:
     versions = [Version.parse(text) for text in args.version] or None
+    if args.locked and versions:
+        raise VendoringError("verify: give either --locked or versions, not both")
     if args.locked:
         versions = [locked_version(layout)]
     report = verify(layout, versions, probes=not args.static, log=_progress)

@@ -99,10 +99,16 @@ def download(pins: Sequence[Pin], into: Path) -> dict[str, Path]:
     return wheels
 
 
+def _names(pins: Sequence[Pin]) -> str:
+    return ", ".join(f"{p.dist} {p.version}" for p in pins)
+
+
 def _pip_failure(pins: Sequence[Pin], stderr: str) -> Exception:
-    what = ", ".join(f"{p.dist} {p.version}" for p in pins)
+    what = _names(pins)
     if any(sign in stderr for sign in _HASH_SIGNS):
-        return HashMismatch(f"the index offers another file than the lock names for {what}")
+        # pip quotes the hashes that it expected.
+        wrong = _names([p for p in pins if p.sha256 in stderr] or pins)
+        return HashMismatch(f"the index offers another file than the lock names for {wrong}")
     if any(sign in stderr for sign in _NETWORK_SIGNS):
         return IndexUnreachable(f"the package index could not be reached to fetch {what}")
     errors = [line for line in stderr.splitlines() if line.startswith("ERROR:")]

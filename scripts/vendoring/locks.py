@@ -28,8 +28,12 @@ class Pin:
 
 def read_lock(path: Path) -> list[Pin]:
     """All pins of a lock file. Raises InvalidConfig naming the line."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise InvalidConfig(f"{path.parent.name}/{path.name} cannot be read: {e}") from e
     pins = []
-    for number, raw in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, raw in enumerate(text.splitlines(), 1):
         line = raw.split("#")[0].strip()
         if not line:
             continue

@@ -44,6 +44,9 @@ def ensure(layout: Layout | None = None, log: Log = lambda _: None) -> Path:
     VendoringError.
     """
     layout = layout or Layout.here()
+    # A lock or map that is missing or malformed is told before it is hashed.
+    version = locked_version(layout)
+    load_targets(layout.targets).present(version)
     digest = inputs_digest(layout)
     with locked_directory(layout.cache / "vendoring"):
         record = provenance.read_record(layout.tree)
@@ -53,7 +56,7 @@ def ensure(layout: Layout | None = None, log: Log = lambda _: None) -> Path:
             return layout.tree
         patches = load_all(layout.patches)
         stage = layout.tree.with_name(f"{layout.tree.name}.new")
-        generated = generate(layout, locked_version(layout), patches, stage, inputs=digest)
+        generated = generate(layout, version, patches, stage, inputs=digest)
         _swap(stage, layout.tree)
     log(f"{layout.tree.name}: upstream {generated.version}, {len(generated.patches)} patches")
     return layout.tree
@@ -96,8 +99,8 @@ def generate(
     targets = load_targets(layout.targets)
     for patch in patches:
         targets.get(patch.target)
-    upstream = pristine(layout, version)
     present = targets.present(version)
+    upstream = pristine(layout, version)
     vendored = {origin.module: target.module for target, origin in present}
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)

@@ -178,7 +178,15 @@ def test_our_version_follows_the_lock(checkout: Checkout) -> None:
         ensure(checkout.layout)
 
 
-def test_a_version_outside_the_range_is_refused(checkout: Checkout) -> None:
-    checkout.write("vendor/range.lock", "".join(checkout.release("1.9.0")))
+@pytest.mark.parametrize("name", ["upstream.lock", "targets.toml"])
+def test_a_missing_lock_or_map_is_said_so(checkout: Checkout, name: str) -> None:
+    (checkout.layout.root / "vendor" / name).unlink()
+    with pytest.raises(InvalidConfig, match=rf"vendor/{name} cannot be read.*No such file"):
+        ensure(checkout.layout)
+
+
+def test_a_version_outside_the_range_is_refused_before_it_is_fetched(unfetched: Checkout) -> None:
+    unfetched.write("vendor/upstream.lock", "".join(unfetched.release("1.9.0")))
     with pytest.raises(UnsupportedVersion, match="outside the supported range"):
-        generate(checkout.layout, Version(1, 9, 0), [], checkout.layout.root / "new")
+        ensure(unfetched.layout)
+    assert not (unfetched.layout.pristine / "1.9.0").exists()

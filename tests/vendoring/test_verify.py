@@ -298,6 +298,7 @@ def test_only_the_locked_version_decides(here: Checkout) -> None:
         ),
         (["ack", "google/nothing", "--note", "x"], 1, "neither a patch nor an override"),
         (["show", "google/gone"], 1, "there is no patch"),
+        (["verify", "--locked", "1.8.0"], 2, "either --locked or versions"),
     ],
 )
 def test_errors_are_one_sentence_and_an_exit_code(
