@@ -19,18 +19,21 @@ python_of_host() {
       return
     fi
   done
-  fail "Python 3.10 to 3.13 is needed; set PYTHON to one."
+  return 1
 }
 
 # Installs the package (editable) and the tools, unless what decides about them is unchanged.
 ensure_venv() {
-  local wanted stamp="$VENV/.stamp"
+  local python wanted stamp="$VENV/.stamp"
   wanted=$(cat pyproject.toml livekit-plugins-resilient/pyproject.toml livekit-plugins-resilient/hatch_build.py | cksum)
   if [ -x "$VENV/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null || true)" = "$wanted" ]; then
     return
   fi
   echo "Setting up .venv (first run: a minute or two) ..."
-  [ -x "$VENV/bin/python" ] || "$(python_of_host)" -m venv "$VENV" || fail "venv could not be made: is the python3-venv package installed?"
+  if [ ! -x "$VENV/bin/python" ]; then
+    python=$(python_of_host) || fail "Python 3.10 to 3.13 is needed; set PYTHON to one."
+    "$python" -m venv "$VENV" || fail "venv could not be made: is the python3-venv package installed?"
+  fi
   "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1" \
     || fail "pip could not be upgraded: is a package index reachable?"
   "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check \
