@@ -24,8 +24,12 @@ from .toml import read_toml
 RUN_TOKENS = 14
 
 # Quotes and comment signs are left out: text copied into another kind of comment still counts.
-# A ruler of repeated signs is no text. A hyphenated name (of a model, say) is one token.
-_TOKEN = re.compile(r"(?:([-=~*_.])\1{2,}|[\s#\"'`\\])+|(\w+(?:-\w+|(?<=\d)\.\d+)*|[^\w\s])")
+# So are the marks that a quotation, a list or a diff puts before a line. A ruler of repeated signs
+# is no text. A hyphenated name (of a model, say) is one token.
+_TOKEN = re.compile(
+    r"(?:^|\n)[ \t]*[>|*+-]+|\n|(?:([-=~*_.])\1{2,}|[^\S\n]|[#\"'`\\])+"
+    r"|(\w+(?:-\w+|(?<=\d)\.\d+)*|[^\w\s])"
+)
 _DOCUMENT_SUFFIXES = frozenset({".md", ".rst", ".txt", ""})
 _COMMON_WORDS = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {"self", "cls", "Any"}
 

@@ -114,6 +114,14 @@ def test_line_breaks_quotes_and_comment_signs_do_not_hide_a_run() -> None:
     assert overlaps(SENTENCE, "# " + SENTENCE.replace(" five ", ' "five"\n# ')) == [14]
 
 
+@pytest.mark.parametrize("mark", ["+", "-", "> ", "    * ", "| "])
+def test_marks_before_a_line_do_not_hide_a_run(mark: str) -> None:
+    lines = SENTENCE.replace(" five ", "\nfive\n").replace(" ten ", "\nten ")
+    marked = "\n".join(mark + line for line in lines.split("\n"))
+    assert overlaps(lines, marked, name="ours.md") == [14]
+    assert overlaps(marked, marked, name="ours.md") == [14]
+
+
 def test_a_ruler_is_no_text() -> None:
     ruler = "# " + "-" * 60 + "\n"
     assert overlaps(ruler, ruler) == []
