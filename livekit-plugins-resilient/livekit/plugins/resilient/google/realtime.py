@@ -90,7 +90,9 @@ class RealtimeSession(_impl.RealtimeSession):
         # A finalised turn may still send its tail.
         self._tail_due = False
         self._message: types.LiveServerMessage | None = None
-        self._handle_at = self._asked_at = self._understood_at = float("-inf")
+        # The newest handle came after whatever is to be answered.
+        self._handle_is_newer = False
+        self._understood_at = float("-inf")
         realtime_model._opts.http_options = patient_pings(
             realtime_model._opts.http_options, realtime_model._opts.conn_options.timeout
         )
@@ -158,7 +160,7 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def _knows_turn(self) -> bool:
         """Whether the handle that was resumed is younger than what is to be answered."""
-        return self._session_resumption_handle is not None and self._handle_at > self._asked_at
+        return self._session_resumption_handle is not None and self._handle_is_newer
 
     def _lost_words(self) -> bool:
         """Whether the caller audibly spoke and nothing told since that the model understood."""
@@ -198,8 +200,8 @@ class RealtimeSession(_impl.RealtimeSession):
         finally:
             self._composing = None
         if request_id in self._requests:
-            self._asked_at = self._driver.now
-            self._driver.feed(f.ReplyRequested(self._asked_at, request_id))
+            self._handle_is_newer = False
+            self._driver.feed(f.ReplyRequested(self._driver.now, request_id))
             future.add_done_callback(partial(self._request_done, request_id))
         return future
 
@@ -224,11 +226,11 @@ class RealtimeSession(_impl.RealtimeSession):
             self._results_sent(event.function_responses or [])
 
     def _results_sent(self, responses: list[types.FunctionResponse]) -> None:
-        self._asked_at = self._driver.now
+        self._handle_is_newer = False
         for response in responses:
             expects_reply = response.scheduling != types.FunctionResponseScheduling.SILENT
             call_id = response.id or response.name or ""
-            self._driver.feed(f.ToolResultDelivered(self._asked_at, call_id, expects_reply))
+            self._driver.feed(f.ToolResultDelivered(self._driver.now, call_id, expects_reply))
 
     # -- what the server sends
 
@@ -240,7 +242,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._driver.feed(f.MessageArrived(now))
         update = message.session_resumption_update
         if update is not None and update.resumable and update.new_handle:
-            self._handle_at = now
+            self._handle_is_newer = True
         self._end_interrupted_turn(message)
         return not (self._tail_due and self._is_tail(message))
 
@@ -309,7 +311,7 @@ class RealtimeSession(_impl.RealtimeSession):
         if heard is not None and heard.text:
             self._understood_at = now
             if not progress.has_output:
-                self._asked_at = now
+                self._handle_is_newer = False
                 self._driver.feed(f.UserTurnEnded(now))
         for part in (content.model_turn.parts or []) if content.model_turn else []:
             data = part.inline_data.data if part.inline_data else None
