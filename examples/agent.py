@@ -4,9 +4,10 @@ Set GOOGLE_API_KEY or OPENAI_API_KEY, then talk to it in the terminal:
 
     .venv/bin/python examples/agent.py console
 
-or serve LiveKit rooms with LIVEKIT_URL, LIVEKIT_API_KEY and LIVEKIT_API_SECRET set:
+(on Linux that needs the PortAudio library) or serve LiveKit rooms with LIVEKIT_URL,
+LIVEKIT_API_KEY and LIVEKIT_API_SECRET set:
 
-    .venv/bin/python examples/agent.py dev
+    .venv/bin/python examples/agent.py start
 
 To see it survive, cut your network for a few seconds in the middle of a reply.
 """
@@ -14,6 +15,7 @@ To see it survive, cut your network for a few seconds in the middle of a reply.
 from __future__ import annotations
 
 import os
+import sys
 
 from livekit.agents import (
     Agent,
@@ -27,6 +29,8 @@ from livekit.agents import (
 )
 from livekit.plugins import resilient
 
+COMMANDS_THAT_CALL = {"console", "start", "dev", "connect"}
+
 server = AgentServer()
 
 
@@ -38,9 +42,7 @@ def choose_model() -> llm.RealtimeModel:
     options = resilient.ResilienceOptions(on_event=report)
     if os.environ.get("GOOGLE_API_KEY"):
         return resilient.google.realtime.RealtimeModel(voice="Puck", resilience=options)
-    if os.environ.get("OPENAI_API_KEY"):
-        return resilient.openai.realtime.RealtimeModel(voice="marin", resilience=options)
-    raise SystemExit("Set GOOGLE_API_KEY or OPENAI_API_KEY to run this agent.")
+    return resilient.openai.realtime.RealtimeModel(voice="marin", resilience=options)
 
 
 class Receptionist(Agent):
@@ -69,4 +71,7 @@ async def entrypoint(ctx: JobContext) -> None:
 
 
 if __name__ == "__main__":
+    has_key = os.environ.get("GOOGLE_API_KEY") or os.environ.get("OPENAI_API_KEY")
+    if not has_key and COMMANDS_THAT_CALL & {*sys.argv} and "--help" not in sys.argv:
+        raise SystemExit("Set GOOGLE_API_KEY or OPENAI_API_KEY to run this agent.")
     cli.run_app(server)
