@@ -82,10 +82,13 @@ class Stage(Generic[ServerT]):
         return reply
 
     async def ask(self, seconds: float = 1.0, *, timeout_s: float = 60.0) -> HeardSegment:
-        """Let the caller speak; return the reply once it was heard and the agent is idle."""
+        """Let the caller speak; return the reply once it was heard and the agent is idle.
+
+        What the agent began to say before the caller was through is not taken for the reply.
+        """
         self.idle = False
-        await self.call.say(seconds)
-        reply = await self.call.reply(timeout_s=timeout_s)
+        said = await self.call.say(seconds)
+        reply = await self.call.reply(after=said.ended_at, timeout_s=timeout_s)
         await self.call.agent_done()
         return reply
 
@@ -98,6 +101,17 @@ class Stage(Generic[ServerT]):
             return self.call.now
         await self.server.wait_for("fault", count=count, timeout_s=timeout_s)
         return self.server.recording.faults[count - 1].at
+
+    async def next_segment(self, *, timeout_s: float = 60.0) -> HeardSegment:
+        """Wait until what is playing now, and one thing more, was heard; return the latter."""
+        heard = self.call.heard
+        count = len(heard.segments) + heard.busy + 1
+        await self.call.until(
+            lambda: len(heard.segments) >= count,
+            timeout_s=timeout_s,
+            what="something that the agent says next",
+        )
+        return heard.segments[count - 1]
 
     async def hang_up(self) -> float:
         """End the call; return how many seconds that took."""

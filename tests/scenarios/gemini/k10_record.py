@@ -29,7 +29,6 @@ TOLERANCE_WORDS = 1
     provider="gemini",
     faults=[CUT],
     server=TALE,
-    waits_for="R14",
 )
 async def records_what_was_heard(stage: GeminiStage) -> None:
     """The record of a cut reply holds the words that the caller heard, and no others."""
