@@ -66,3 +66,10 @@ def test_nonsense_is_refused() -> None:
     script = Script([lambda request: 42])  # type: ignore[list-item,return-value]
     with pytest.raises(ScriptError, match="not int"):
         script.next_turn(REQUEST)
+
+
+def test_a_seed_is_the_number_of_its_turn() -> None:
+    script = Script()
+    assert script.turns == 0
+    assert [script.next_seed(), script.next_seed()] == [1, 2]
+    assert script.turns == 2
