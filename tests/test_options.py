@@ -29,6 +29,7 @@ WATCHDOGS = {  # option: bound
     "liveness_reply_after_s": "reply_silent_after_s",
     "liveness_speech_after_s": "unheard_after_s",
 }
+SWITCHED_OFF_BY_NONE = ("gap_audio_s",)  # times that no bound of the core is made from
 
 
 def build(**fields: Any) -> ResilienceOptions:
@@ -37,10 +38,10 @@ def build(**fields: Any) -> ResilienceOptions:
 
 def test_every_time_is_checked_here() -> None:
     named = {f.name for f in dataclasses.fields(ResilienceOptions) if f.name.endswith("_s")}
-    assert named == {*REQUIRED, *WATCHDOGS}
+    assert named == {*REQUIRED, *WATCHDOGS, *SWITCHED_OFF_BY_NONE}
 
 
-@pytest.mark.parametrize("field", [*REQUIRED, *WATCHDOGS])
+@pytest.mark.parametrize("field", [*REQUIRED, *WATCHDOGS, *SWITCHED_OFF_BY_NONE])
 @pytest.mark.parametrize(
     "value", [0, -1.0, float("nan"), float("inf"), True, "3", [1]], ids=lambda value: repr(value)
 )
@@ -60,6 +61,11 @@ def test_none_is_refused_where_nothing_can_be_switched_off(field: str) -> None:
 def test_none_switches_a_watchdog_off(option: str, bound: str) -> None:
     assert getattr(build().bounds(8.0), bound) is not None
     assert getattr(build(**{option: None}).bounds(8.0), bound) is None
+
+
+@pytest.mark.parametrize("option", SWITCHED_OFF_BY_NONE)
+def test_none_is_kept_where_it_switches_off(option: str) -> None:
+    assert getattr(build(**{option: None}), option) is None
 
 
 @pytest.mark.parametrize(("option", "bound"), [*WATCHDOGS.items(), ("redrive_after_s",) * 2])

@@ -25,6 +25,7 @@ from livekit.plugins.resilient.connection_log import ConnectionLog
 from livekit.plugins.resilient.core.decisions import FinaliseReason, RedriveCause, RedriveResult
 from livekit.plugins.resilient.errors import OptionError
 from livekit.plugins.resilient.events import (
+    AudioDropped,
     Disconnected,
     FirstAudioAfterReconnect,
     GenerationFinalised,
@@ -102,6 +103,7 @@ def test_a_session_exports_exactly_these_points(exporter: Exporter) -> None:
     telemetry.record(RedriveDecided(at=13.5, reason="unanswered_turn", waited_s=3.0))
     telemetry.record(RedriveOutcome(at=14.25, outcome="rescued"))
     telemetry.record(FirstAudioAfterReconnect(at=14.25, seconds=3.75))
+    telemetry.record(AudioDropped(at=14.5, seconds=2.5))
     telemetry.record(GenerationFinalised(at=20.0, reason="stalled", open_s=6.0, idle_s=4.0))
     telemetry.generation_closed(6.0, terminated=False)
 
@@ -118,6 +120,7 @@ def test_a_session_exports_exactly_these_points(exporter: Exporter) -> None:
             point("reconnect.gap", 0.5, 1, provider="google", mode="resumed"),
             point("redrives", 1, provider="google", outcome="rescued", reason="unanswered_turn"),
             point("reconnect.first_audio", 3.75, 1, provider="google"),
+            point("reconnect.audio_dropped", 2.5, 1, provider="google"),
             point("generation.duration", 4.0, 1, provider="google"),
             point("generation.unterminated", 2, provider="google"),
             point("generation.finalised", 1, provider="google", reason="stalled"),
@@ -252,6 +255,7 @@ def record_everything(telemetry: Telemetry) -> None:
         telemetry.record(Disconnected(at=1.0, cause="TimeoutError", code=1001))
         telemetry.record(Reconnected(at=2.0, mode=mode, gap_s=1.0, attempts=1))
         telemetry.record(FirstAudioAfterReconnect(at=3.0, seconds=1.0))
+        telemetry.record(AudioDropped(at=3.0, seconds=1.0))
     for cause in get_args(RedriveCause):
         for outcome in get_args(RedriveResult):
             telemetry.record(RedriveDecided(at=4.0, reason=cause, waited_s=0.0))

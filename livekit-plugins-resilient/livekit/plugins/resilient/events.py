@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from .core.decisions import FinaliseReason, RedriveCause, RedriveResult
 
 __all__ = [
+    "AudioDropped",
     "Disconnected",
     "FirstAudioAfterReconnect",
     "GenerationFinalised",
@@ -120,6 +121,19 @@ class FirstAudioAfterReconnect:
     seconds: float
 
 
+@dataclass(frozen=True)
+class AudioDropped:
+    """Microphone audio was lost because no connection could take it; once for each outage.
+
+    Attributes:
+        at: Monotonic seconds.
+        seconds: Of audio, above 0.
+    """
+
+    at: float
+    seconds: float
+
+
 ResilienceEvent: TypeAlias = (
     Disconnected
     | Reconnected
@@ -127,4 +141,5 @@ ResilienceEvent: TypeAlias = (
     | RedriveOutcome
     | GenerationFinalised
     | FirstAudioAfterReconnect
+    | AudioDropped
 )

@@ -31,6 +31,7 @@ _SECONDS_OR_NONE = (
     "finalise_silent_after_s",
     "liveness_reply_after_s",
     "liveness_speech_after_s",
+    "gap_audio_s",
 )
 _SWITCHES = ("redrive", "speech_hint")
 _ORDERED = (  # the first must not exceed the second, where neither is None
@@ -61,6 +62,8 @@ class ResilienceOptions:
             The first redial is immediate.
         redial_cap_s: Longest wait between two dials.
         healthy_after_s: Of connection that restore the outage budget; a finished turn does too.
+        gap_audio_s: Of microphone audio from an outage that the next connection is given, the
+            newest; None keeps none. What is older is dropped, see `events.AudioDropped`.
         redrive: Ask the model for a reply that is owed after a reconnect, or after a reply that
             stalled. Requests of the application that a drop caught are issued again regardless.
         redrive_after_s: In which a resumed session that can know of the turn may go on by itself.
@@ -94,6 +97,7 @@ class ResilienceOptions:
     redial_base_s: float = limits.REDIAL_BASE_S
     redial_cap_s: float = limits.REDIAL_CAP_S
     healthy_after_s: float = limits.HEALTHY_AFTER_S
+    gap_audio_s: float | None = limits.GAP_AUDIO_S
     redrive: bool = True
     redrive_after_s: float = limits.REDRIVE_AFTER_S
     redrive_instructions: RedriveInstructions | None = None

@@ -20,6 +20,7 @@ from typing_extensions import assert_never
 from .core.decisions import RedriveCause
 from .errors import OptionError
 from .events import (
+    AudioDropped,
     Disconnected,
     FirstAudioAfterReconnect,
     GenerationFinalised,
@@ -61,6 +62,7 @@ class _Instruments:
     generation_open: Histogram
     unterminated: Counter
     finalised: Counter
+    audio_dropped: Histogram
 
 
 _instruments: weakref.WeakKeyDictionary[Meter, _Instruments] = weakref.WeakKeyDictionary()
@@ -112,6 +114,10 @@ def _create_instruments(meter: Meter) -> _Instruments:
             "livekit.resilient.generation.finalised",
             unit="{generation}",
             description="Generations closed locally because their terminal event was overdue",
+        ),
+        audio_dropped=seconds(
+            "livekit.resilient.reconnect.audio_dropped",
+            description="Microphone audio of an outage that no connection could take",
         ),
     )
 
@@ -174,6 +180,8 @@ class Telemetry:
                 to.finalised.add(1, self._with(reason=event.reason))
             case FirstAudioAfterReconnect():
                 to.first_audio.record(event.seconds, self._base)
+            case AudioDropped():
+                to.audio_dropped.record(event.seconds, self._base)
             case _:
                 assert_never(event)
 

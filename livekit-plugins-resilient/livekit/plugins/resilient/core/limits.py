@@ -33,6 +33,18 @@ HEALTHY_AFTER_S = 10.0
 """Seconds of connection that restore the redial budget; a bare successful dial proves nothing
 where the provider accepts and drops. Source: Pipecat 1.14.0 uses the same. Date: 2026-11."""
 
+GAP_AUDIO_S = 1.0
+"""Seconds of microphone audio that an outage keeps for the next connection: the sentence that was
+under way. What is older would have the model answer a question from before the outage.
+Source: our choice. Date: 2026-11."""
+
+# --- what a handle stands for -------------------------------------------------------------------
+
+COVERAGE_GRACE_S = 0.25
+"""Seconds before a handle's arrival in which something sent is not taken to be part of it: the
+handle was on its way already. Above a long round trip to a provider.
+Source: our choice. Date: 2026-11."""
+
 # --- owed replies ------------------------------------------------------------------------------
 
 REDRIVE_AFTER_S = 3.0
