@@ -8,6 +8,7 @@ from livekit.plugins.resilient.testing import (
     AtTime,
     ContinueAlone,
     Fault,
+    LateHandle,
     NoHandle,
     OnConnection,
 )
@@ -104,10 +105,12 @@ async def does_not_multiply_the_history(stage: GeminiStage) -> None:
     rule="R12",
     provider="gemini",
     faults=[
+        # A handle from the middle of the reply: what it resumes can go on by itself.
+        Fault(OnConnection(1), LateHandle(1.0)),
         Fault(AtAudio(CUT_S, connection=1), Abort()),
         Fault(OnConnection(2), ContinueAlone(1.0)),
     ],
-    server={**TALK, "replies": [STORY]},
+    server={**TALK, "replies": [STORY], "handle_while_busy": True},
 )
 async def does_not_talk_over_the_model(stage: GeminiStage) -> None:
     """A model that finishes its cut reply by itself is neither asked again nor talked over."""

@@ -17,6 +17,7 @@ __all__ = [
     "heartbeat_s",
     "options_of",
     "redials",
+    "sent",
     "takes",
 ]
 
@@ -28,6 +29,7 @@ class _Model(Protocol):
 class _GoogleDriver(Protocol):
     def _redials(self) -> bool: ...
     def _takes(self, message: object) -> bool: ...
+    def _sent(self, message: object) -> None: ...
 
 
 class _OpenAIDriver(Protocol):
@@ -55,6 +57,11 @@ def redials(session: _GoogleDriver) -> bool:
 def takes(session: _GoogleDriver, message: object) -> bool:
     """Called with every server message; False has upstream ignore it."""
     return session._takes(message)
+
+
+def sent(session: _GoogleDriver, message: object) -> None:
+    """Called with every client message once it was sent."""
+    session._sent(message)
 
 
 def heartbeat_s(session: _OpenAIDriver) -> float | None:

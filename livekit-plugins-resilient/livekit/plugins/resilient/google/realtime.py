@@ -14,7 +14,7 @@ from livekit.agents.types import NOT_GIVEN, NotGivenOr
 from .._vendor.google import realtime_api as _impl
 from ..connection_log import ConnectionLog
 from ..core import facts as f
-from ..core.limits import GEMINI_LIVENESS_TIMEOUT_S
+from ..core.limits import COVERAGE_GRACE_S, GEMINI_LIVENESS_TIMEOUT_S
 from ..core.playout import ReplyProgress, TranscriptDelta
 from ..driver import Driver
 from ..errors import ConnectionSuspectedError
@@ -90,9 +90,8 @@ class RealtimeSession(_impl.RealtimeSession):
         # A finalised turn may still send its tail.
         self._tail_due = False
         self._message: types.LiveServerMessage | None = None
-        # The newest handle came after whatever is to be answered.
-        self._handle_is_newer = False
-        self._understood_at = float("-inf")
+        # When what is to be answered reached the model, and when the newest handle came.
+        self._asked_at = self._handle_at = self._understood_at = float("-inf")
         realtime_model._opts.http_options = patient_pings(
             realtime_model._opts.http_options, realtime_model._opts.conn_options.timeout
         )
@@ -160,7 +159,10 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def _knows_turn(self) -> bool:
         """Whether the handle that was resumed is younger than what is to be answered."""
-        return self._session_resumption_handle is not None and self._handle_is_newer
+        return (
+            self._session_resumption_handle is not None
+            and self._handle_at >= self._asked_at + COVERAGE_GRACE_S
+        )
 
     def _lost_words(self) -> bool:
         """Whether the caller audibly spoke and nothing told since that the model understood."""
@@ -200,7 +202,6 @@ class RealtimeSession(_impl.RealtimeSession):
         finally:
             self._composing = None
         if request_id in self._requests:
-            self._handle_is_newer = False
             self._driver.feed(f.ReplyRequested(self._driver.now, request_id))
             future.add_done_callback(partial(self._request_done, request_id))
         return future
@@ -225,8 +226,13 @@ class RealtimeSession(_impl.RealtimeSession):
         if isinstance(event, types.LiveClientToolResponse):
             self._results_sent(event.function_responses or [])
 
+    def _sent(self, message: object) -> None:
+        """Sees every client message once upstream has sent it."""
+        asks = isinstance(message, types.LiveClientContent) and message.turn_complete
+        if asks or isinstance(message, types.LiveClientToolResponse):
+            self._asked_at = self._driver.now
+
     def _results_sent(self, responses: list[types.FunctionResponse]) -> None:
-        self._handle_is_newer = False
         for response in responses:
             expects_reply = response.scheduling != types.FunctionResponseScheduling.SILENT
             call_id = response.id or response.name or ""
@@ -242,7 +248,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._driver.feed(f.MessageArrived(now))
         update = message.session_resumption_update
         if update is not None and update.resumable and update.new_handle:
-            self._handle_is_newer = True
+            self._handle_at = now
         self._end_interrupted_turn(message)
         return not (self._tail_due and self._is_tail(message))
 
@@ -311,7 +317,7 @@ class RealtimeSession(_impl.RealtimeSession):
         if heard is not None and heard.text:
             self._understood_at = now
             if not progress.has_output:
-                self._handle_is_newer = False
+                self._asked_at = now
                 self._driver.feed(f.UserTurnEnded(now))
         for part in (content.model_turn.parts or []) if content.model_turn else []:
             data = part.inline_data.data if part.inline_data else None
