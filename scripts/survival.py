@@ -42,6 +42,23 @@ HANG_LIMIT_S = 45.0
 """Real seconds after which a worker itself declares a run hung."""
 START_LIMIT_S = 120.0
 MARKDOWN = ROOT / "docs" / "survival.md"
+README = ROOT / "README.md"
+MARKS = ("<!-- survival: written by scripts/bench.sh survival -->", "<!-- /survival -->")
+KINDS = {
+    "K1": "a drop that is not noticed, or never recovered from",
+    "K2": "session caps and GoAway",
+    "K3": "retries and error reporting",
+    "K4": "resumption handles",
+    "K5": "context told twice, lost or malformed",
+    "K6": "tool results that never reach the model",
+    "K7": "tool calls repeated, cancelled or in parallel",
+    "K8": "replies that never end, or never begin",
+    "K9": "reply requests that time out, come late or collide",
+    "K10": "a record of words that nobody heard",
+    "K11": "microphone audio that is stale or lost",
+    "K12": "rules of the model families",
+    "K13": "hanging up, leaks, growth",
+}
 
 Status: TypeAlias = Literal["survived", "failed", "error"]
 
@@ -309,6 +326,29 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def kinds_table(rows: Sequence[Row]) -> str:
+    """Who survives how many of each kind of fault, for the README."""
+    lines = ["| kind of fault | calls | upstream survives | ours |", "|---|---|---|---|"]
+    for kind, title in KINDS.items():
+        own = [row for row in rows if row.scenario.kind == kind]
+        upstream = sum(row.upstream.status == "survived" for row in own)
+        ours = sum(row.ours.status == "survived" for row in own)
+        lines.append(f"| {title} | {len(own)} | {upstream} | {ours} |")
+    total = [sum(row.upstream.status == "survived" for row in rows)]
+    total.append(sum(row.ours.status == "survived" for row in rows))
+    lines.append(f"| all | {len(rows)} | {total[0]} | {total[1]} |")
+    return "\n".join(lines)
+
+
+def with_table(text: str, table: str) -> str:
+    """A README with this table between its marks. Raises ValueError when it has no marks."""
+    before, begin, rest = text.partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not (begin and end):
+        raise ValueError(f"README.md must hold the marks {MARKS[0]} and {MARKS[1]}")
+    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
+
+
 def as_json(rows: Sequence[Row]) -> str:
     def plain(result: Result) -> dict[str, Any]:
         endless = result.dead_air_s is not None and math.isinf(result.dead_air_s)
@@ -385,6 +425,8 @@ def main() -> int:
     target = given.markdown or (MARKDOWN if whole else None)
     if target is not None:
         target.write_text(markdown(rows))
+    if target == MARKDOWN:
+        README.write_text(with_table(README.read_text(), kinds_table(rows)))
     if given.json is not None:
         given.json.write_text(as_json(rows) + "\n")
     return 1 if any(row.surprising for row in rows) else 0

@@ -86,3 +86,26 @@ async def test_a_worker_tells_a_broken_scenario_from_a_failed_one() -> None:
         assert (broken.status, broken.why) == ("error", "the worker process died")
     finally:
         await worker.stop()
+
+
+def test_the_readme_has_a_table_by_kind() -> None:
+    table = survival.kinds_table([row(FAILED, SURVIVED)])
+    assert "| retries and error reporting | 1 | 0 | 1 |" in table
+    assert table.endswith("| all | 1 | 0 | 1 |")
+    text = f"above\n{survival.MARKS[0]}\nold\n{survival.MARKS[1]}\nbelow\n"
+    assert survival.with_table(text, "new").split("\n") == [
+        "above",
+        survival.MARKS[0],
+        "",
+        "new",
+        "",
+        survival.MARKS[1],
+        "below",
+        "",
+    ]
+    with pytest.raises(ValueError, match="marks"):
+        survival.with_table("no marks", "new")
+
+
+def test_every_kind_has_a_title() -> None:
+    assert {entry.kind for entry in catalogue().values()} <= set(survival.KINDS)
