@@ -33,7 +33,7 @@ class SpeakerWatch:
         self._output: io.AudioOutput | None = None
         self._agent_session: Any = None
         self._current: str | None = None
-        self._audible = False
+        self._audible = self._paused = False
 
     def watch(
         self, generation_id: str, event: llm.GenerationCreatedEvent, session: rtc.EventEmitter[Any]
@@ -87,7 +87,7 @@ class SpeakerWatch:
 
     def _on_started(self, _: object) -> None:
         if self._current is not None:
-            self._audible = True
+            self._audible, self._paused = True, False
             self._feed(f.PlaybackStarted(self._now(), self._current))
 
     def _on_finished(self, event: io.PlaybackFinishedEvent) -> None:
@@ -101,8 +101,10 @@ class SpeakerWatch:
         if not self._audible:
             return
         if event.old_state == "speaking":
+            self._paused = True
             self._feed(f.PlaybackPaused(self._now()))
-        elif event.new_state == "speaking":
+        elif event.new_state == "speaking" and self._paused:
+            self._paused = False
             self._feed(f.PlaybackResumed(self._now()))
 
 
