@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Benchmarks. `survival`: the fault catalogue with upstream's model and with ours, in one table;
 # options: --only NAME, --provider gemini|openai, --json FILE, --markdown FILE.
+# `core`: what one fact costs the conversation core, with short and with long histories.
 . "$(dirname "$0")/lib.sh"
 
 case "${1:-}" in
-  survival) ;;
-  *) fail "usage: scripts/bench.sh survival [options]" ;;
+  survival) script=scripts/survival.py ;;
+  core) script=scripts/bench_core.py ;;
+  *) fail "usage: scripts/bench.sh survival|core [options]" ;;
 esac
-benchmark="$1"
 shift
 ensure_venv
 PYTHONPATH=scripts "$VENV/bin/python" -m vendoring
-exec "$VENV/bin/python" "scripts/$benchmark.py" "$@"
+exec "$VENV/bin/python" "$script" "$@"
