@@ -104,6 +104,8 @@ class RealtimeSession(_impl.RealtimeSession):
     def emit(self, event: Any, *args: Any) -> None:
         if event == "openai_server_event_received":
             self._server_event(args[0])
+        elif event == "openai_client_event_queued":
+            self._client_event(args[0])
         elif event == "generation_created":
             self._speaker.watch(args[0].response_id, args[0], self)
         super().emit(event, *args)
@@ -228,6 +230,14 @@ class RealtimeSession(_impl.RealtimeSession):
         super().interrupt()
         if (response_id := self._server_events.response_id) is not None:
             self._driver.feed(f.Interrupted(self._driver.now, response_id))
+
+    def _client_event(self, event: dict[str, Any]) -> None:
+        item = event.get("item") or {}
+        if item.get("type") == "function_call_output":
+            # The application asks for the reply to it by itself.
+            self._driver.feed(
+                f.ToolResultDelivered(self._driver.now, item["call_id"], expects_reply=False)
+            )
 
     # -- what the server sends
 
