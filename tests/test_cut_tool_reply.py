@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from livekit.plugins import resilient
+
 from livekit.plugins.resilient.testing import (
     Abort,
     AtAudio,
