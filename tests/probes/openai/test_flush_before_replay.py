@@ -25,14 +25,14 @@ OPTIONS = APIConnectOptions(max_retry=3, retry_interval=0.2, timeout=5)
 
 
 def replayed(server: OpenAIRealtimeServer, connection: int) -> list[str]:
-    """The assistant's texts that a connection was given."""
-    items = [
-        frame.message["item"]
-        for frame in server.recording.frames("conversation.item.create", connection)
-    ]
+    """The assistant's texts that a connection was given first; a later one of the same item
+    corrects it to what was heard when the caller cut in."""
+    first: dict[str, Any] = {}
+    for frame in server.recording.frames("conversation.item.create", connection):
+        first.setdefault(frame.message["item"]["id"], frame.message["item"])
     return [
         "".join(part.get("text", "") for part in item["content"])
-        for item in items
+        for item in first.values()
         if item["type"] == "message" and item["role"] == "assistant"
     ]
 

@@ -235,7 +235,6 @@ async def a_mute_new_session_is_left(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(AtAudio(1.0), Malformed())],
     server=TALK,
-    waits_for="R19",
 )
 async def a_strange_message_is_skipped(stage: OpenAIStage) -> None:
     """A message that nobody understands costs neither the reply nor the connection."""

@@ -106,7 +106,6 @@ async def endless_drops_are_given_up(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(Received("response.create"), FailResponse("quota", 0))],
     server=TALK,
-    waits_for="R3",
 )
 @scenario(
     "openai-bad-key",

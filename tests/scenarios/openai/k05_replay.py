@@ -267,7 +267,6 @@ class _SlowSession:
     server={"default_reply": Lines(questions={ASK_WEATHER: WEATHER})},
     model={"http_session": _SlowSession()},
     agent=lambda *_: CallAgent(tool_delay_s=1.0),
-    waits_for="R9",
 )
 async def an_event_whose_send_failed_is_not_lost(stage: OpenAIStage) -> None:
     """A tool result that the drop catches while it is being written is delivered and answered."""

@@ -37,7 +37,6 @@ CALLED = After("response.done", connection=1)
     provider="openai",
     faults=[Fault(CALLED, RepeatCall("this"))],
     server={"default_reply": Lines(questions={ASK_WEATHER: PARIS})},
-    waits_for="R10",
 )
 @scenario(
     "openai-same-call-on-two-connections",
@@ -46,7 +45,6 @@ CALLED = After("response.done", connection=1)
     provider="openai",
     faults=[Fault(CALLED, (RepeatCall("next"), Abort()))],
     server={"default_reply": Lines(questions={ASK_WEATHER: PARIS})},
-    waits_for="R10",
 )
 async def a_call_runs_once(stage: OpenAIStage) -> None:
     """A call that is delivered twice runs the tool once, and is answered once."""

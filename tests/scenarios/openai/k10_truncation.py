@@ -79,7 +79,6 @@ def overshoot(speaker: PacedSpeaker) -> None:
     provider="openai",
     faults=[Fault(AtAudio(STALL_S, connection=1), Silence(0.2))],
     server=TALK,
-    waits_for="R14",
 )
 async def nothing_is_truncated_beyond_its_end(stage: OpenAIStage) -> None:
     """A reply is never truncated at more than the audio that arrived, whatever the speaker says."""
@@ -101,7 +100,6 @@ async def nothing_is_truncated_beyond_its_end(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(Received("response.create", connection=1), LateReply(2.0))],
     server={"default_reply": Lines({TELL: Messages.of(FIRST.text, SECOND.text)})},
-    waits_for="R14",
 )
 async def a_message_that_was_not_played_is_deleted(stage: OpenAIStage) -> None:
     """When the caller cuts in during the first of two messages, the model forgets the second."""
@@ -122,7 +120,6 @@ async def a_message_that_was_not_played_is_deleted(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(AtAudio(6.0, connection=1), Abort())],
     server=TALK,
-    waits_for="R14",
 )
 async def a_restored_reply_is_corrected(stage: OpenAIStage) -> None:
     """When the caller cuts into audio that outlived its connection, the restored text is

@@ -65,7 +65,6 @@ async def hanging_up_does_not_wait_for_the_server(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(AtAudio(2.0, connection=1), Abort()), Fault(OnConnection(2), HangHandshake())],
     server=TALK,
-    waits_for="R21",
 )
 async def hanging_up_ends_a_redial(stage: OpenAIStage) -> None:
     """Hanging up while a redial hangs takes at most a second."""

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from aiohttp import ServerTimeoutError
 from livekit.agents import llm
@@ -21,11 +21,13 @@ from ..driver import Driver
 from ..errors import ConnectionSuspectedError
 from ..events import ReconnectMode, ResilienceEvent
 from ..hooks import options_of
+from ..log import logger
 from ..notify import notify
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from .record import Record
 from .server_events import ServerEvents
+from .wire import Wire, end_within
 
 if TYPE_CHECKING:
     import aiohttp
@@ -34,12 +36,18 @@ if TYPE_CHECKING:
         ConversationItemAdded,
         ConversationItemDeletedEvent,
         RealtimeClientEvent,
+        RealtimeConversationItemFunctionCall,
     )
 
     from ..options import ResilienceOptions
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
 
+# Of the one second of R21; the rest is for what is cancelled then.
+_CLOSE_WITHIN_S = 0.8
+
+Modalities: TypeAlias = 'list[Literal["text", "audio"]]'
+TextIfKnown: TypeAlias = NotGivenOr[str]
 ReplyFuture: TypeAlias = "asyncio.Future[llm.GenerationCreatedEvent]"
 
 
@@ -91,19 +99,24 @@ class RealtimeSession(_impl.RealtimeSession):
         self._composing = False
         self._requests: dict[str, ResponseCreateEvent] = {}
         self._held: dict[str, ReplyFuture] = {}
+        self._called: set[str] = set()
         super().__init__(realtime_model, turn_detection_disabled=turn_detection_disabled)
 
     async def aclose(self) -> None:
+        """Close the session: within a second, whatever the server does, and without raising."""
         self._driver.close()
         self._speaker.detach()
         for future in self._held.values():
             if not future.done():
                 future.set_exception(llm.RealtimeError("the session was closed"))
-        await super().aclose()
+        await end_within(_CLOSE_WITHIN_S, super().aclose(), self._main_atask, self._socket is None)
 
     def emit(self, event: Any, *args: Any) -> None:
         if event == "openai_server_event_received":
-            self._server_event(args[0])
+            try:
+                self._server_event(args[0])
+            except Exception:
+                logger.exception("an event lacks what its type promises")
         elif event == "openai_client_event_queued":
             self._client_event(args[0])
         elif event == "generation_created":
@@ -118,7 +131,15 @@ class RealtimeSession(_impl.RealtimeSession):
 
     async def _create_ws_conn(self) -> aiohttp.ClientWebSocketResponse:
         self._connection_log.dialling()
-        return await super()._create_ws_conn()
+        socket = await super()._create_ws_conn()
+        return cast("aiohttp.ClientWebSocketResponse", Wire(socket, self._unsent))
+
+    def _unsent(self, message: dict[str, Any]) -> None:
+        # Upstream counts an item of the context as sent only after the fact, and sends what was
+        # sent and not confirmed again after the replay.
+        event_id = message.get("event_id", "")
+        if event_id in self._chat_ctx_event_futures:
+            self._sent_chat_ctx_events[event_id] = message
 
     def _heartbeat_s(self) -> float | None:
         timeout_s = self._resilience.bounds(OPENAI_LIVENESS_TIMEOUT_S).liveness_timeout_s
@@ -171,7 +192,7 @@ class RealtimeSession(_impl.RealtimeSession):
         kept = []
         while not self._msg_ch.empty():
             event = self._msg_ch.recv_nowait()
-            if not _asks_for_reply(event):
+            if not _dies_with_connection(event):
                 kept.append(event)
         for event in kept:
             super().send_event(event)
@@ -222,9 +243,40 @@ class RealtimeSession(_impl.RealtimeSession):
         if isinstance(event, ResponseCreateEvent) and self._composing:
             assert event.event_id is not None
             self._requests[event.event_id] = event
-        if self._in_gap and _asks_for_reply(event):
+        if self._in_gap and _dies_with_connection(event):
             return  # the driver issues requests on the next connection
         super().send_event(event)
+
+    def truncate(
+        self,
+        *,
+        message_id: str,
+        modalities: Modalities,
+        audio_end_ms: int,
+        audio_transcript: TextIfKnown = NOT_GIVEN,
+    ) -> None:
+        """As upstream's; a message that a new connection knows as text is replaced instead."""
+        progress = self._server_events.progress_of(message_id)
+        if "audio" in modalities and progress is not None:
+            # An output's clock can run beyond the audio that there was.
+            audio_end_ms = min(audio_end_ms, int(progress.audio_s * 1000))
+            rate_cps = self._resilience.speech_rate_cps
+            for later_id in self._server_events.after(message_id):
+                if self._record.forget(later_id):
+                    self.send_event({"type": "conversation.item.delete", "item_id": later_id})
+            if self._record.cut(message_id, progress.spoken(rate_cps, audio_end_ms / 1000)):
+                return
+        super().truncate(
+            message_id=message_id,
+            modalities=modalities,
+            audio_end_ms=audio_end_ms,
+            audio_transcript=audio_transcript,
+        )
+
+    def _replace_text(self, item_id: str, text: str) -> None:
+        super().truncate(
+            message_id=item_id, modalities=["text"], audio_end_ms=0, audio_transcript=text
+        )
 
     def interrupt(self) -> None:
         super().interrupt()
@@ -254,12 +306,21 @@ class RealtimeSession(_impl.RealtimeSession):
         )
 
     def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
-        self._record.confirmed(event.item.id or "")
         super()._handle_conversion_item_added(event)
+        self._record.added(event.item.id or "")
 
     def _handle_conversion_item_deleted(self, event: ConversationItemDeletedEvent) -> None:
-        self._record.confirmed(event.item_id)
-        super()._handle_conversion_item_deleted(event)
+        if self._record.deleted(event.item_id):
+            super()._handle_conversion_item_deleted(event)
+
+    def _handle_function_call(self, item: RealtimeConversationItemFunctionCall) -> None:
+        # A replayed conversation can have the model make a call again whose tool ran or runs.
+        call_id = item.call_id or ""
+        if call_id in self._called:
+            logger.warning("a tool call came again and is not run again")
+            return
+        self._called.add(call_id)
+        super()._handle_function_call(item)
 
     # -- what the driver decides
 
@@ -302,7 +363,7 @@ class RealtimeSession(_impl.RealtimeSession):
         notify(self, self._resilience, event)
 
 
-def _asks_for_reply(event: RealtimeClientEvent | dict[str, Any]) -> bool:
-    """Whether an event starts a reply, or takes it back: of no use on another connection."""
+def _dies_with_connection(event: RealtimeClientEvent | dict[str, Any]) -> bool:
+    """Whether an event is of no use on another connection: it is about a reply on its own."""
     kind = event["type"] if isinstance(event, dict) else event.type
-    return kind in ("response.create", "response.cancel")
+    return kind in ("response.create", "response.cancel", "conversation.item.truncate")

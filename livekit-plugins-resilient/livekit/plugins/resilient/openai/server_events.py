@@ -100,6 +100,14 @@ class ServerEvents:
                 return messages[item_id]
         return None
 
+    def after(self, item_id: str) -> list[str]:
+        """The messages that follow one within its response."""
+        for messages in self._replies.values():
+            ids = list(messages)
+            if item_id in messages:
+                return ids[ids.index(item_id) + 1 :]
+        return []
+
     def words_of(self, response_id: str, audio_s: float, rate_cps: float) -> str:
         """The words within the first `audio_s` seconds of a response, over all its messages."""
         words = []
