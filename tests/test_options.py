@@ -18,6 +18,7 @@ REQUIRED = (
     "redial_cap_s",
     "healthy_after_s",
     "redrive_after_s",
+    "reply_timeout_s",
     "speech_quiet_s",
 )
 WATCHDOGS = {  # option: bound

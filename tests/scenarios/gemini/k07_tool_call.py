@@ -53,7 +53,6 @@ def slow_agent(faulty: bool) -> CallAgent:
     faults=[Fault(After("toolCall"), (RepeatCall("next"), Abort()))],
     server=WEATHER,
     agent=slow_agent,
-    waits_for="R10",
 )
 @scenario(
     "gemini-call-without-id",
@@ -91,7 +90,6 @@ async def runs_the_tool_once(stage: GeminiStage) -> None:
     faults=[Fault(After("toolCall"), CancelCall())],
     server=WEATHER,
     agent=slow_agent,
-    waits_for="R10",
 )
 async def discards_the_result_of_a_cancelled_call(stage: GeminiStage) -> None:
     """A call that the server cancels is stopped, and its result is not sent."""

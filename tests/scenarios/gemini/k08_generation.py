@@ -40,7 +40,6 @@ TALE = {**TALK, "replies": [STORY]}
         "replies": [ToolCall("get_weather", {"city": "Paris"}, say_first=LOOK.text)],
     },
     agent=lambda faulty: CallAgent(tool_delay_s=1.0),
-    waits_for="R18",
 )
 async def is_not_thrown_by_trailing_audio(stage: GeminiStage) -> None:
     """Audio that trails a tool call neither stops the tool nor keeps its result from being told."""

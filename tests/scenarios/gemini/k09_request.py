@@ -60,7 +60,6 @@ async def tell_the_news(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(Received("clientContent", nth=2), LateReply(7.0))],
     server=TALK,
-    waits_for="R18",
 )
 @scenario(
     "gemini-interrupted-for-the-old-turn",
@@ -86,7 +85,6 @@ async def answers_a_request_once(stage: GeminiStage) -> None:
         Fault(OnConnection(2), HangHandshake(7.0)),
     ],
     server=TALK,
-    waits_for="R11",
 )
 async def keeps_a_request_until_it_is_connected(stage: GeminiStage) -> None:
     """A reply that the app asks for during an outage is spoken once it is over."""

@@ -36,7 +36,6 @@ SLACK_S = 0.2  # two frames, and what the product takes to notice that it may se
     ],
     server=TALK,
     model=PATIENT,
-    waits_for="R15",
 )
 @scenario(
     "gemini-microphone-before-a-1007",

@@ -112,7 +112,6 @@ class BookingAgent(CallAgent):
     by_script=True,
     server={"default_reply": by_reason, "pace": PACE},
     agent=lambda faulty: BookingAgent(with_default=faulty),
-    waits_for="R20",
 )
 async def declares_defaults(stage: GeminiStage) -> None:
     """The model is told that an argument has a default, so that it need not ask the caller."""

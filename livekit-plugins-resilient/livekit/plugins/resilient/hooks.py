@@ -5,6 +5,7 @@ Imported by the vendored modules, so it must not import them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from .errors import OptionError
@@ -17,9 +18,14 @@ __all__ = [
     "heartbeat_s",
     "options_of",
     "redials",
+    "reply_timeout",
     "sent",
     "takes",
 ]
+
+
+class _Timeout(Protocol):
+    def cancel(self) -> None: ...
 
 
 class _Model(Protocol):
@@ -30,6 +36,7 @@ class _GoogleDriver(Protocol):
     def _redials(self) -> bool: ...
     def _takes(self, message: object) -> bool: ...
     def _sent(self, message: object) -> None: ...
+    def _reply_timeout(self, on_due: Callable[[], None]) -> _Timeout: ...
 
 
 class _OpenAIDriver(Protocol):
@@ -62,6 +69,11 @@ def takes(session: _GoogleDriver, message: object) -> bool:
 def sent(session: _GoogleDriver, message: object) -> None:
     """Called with every client message once it was sent."""
     session._sent(message)
+
+
+def reply_timeout(session: _GoogleDriver, on_due: Callable[[], None]) -> _Timeout:
+    """Starts the time-out of a requested reply; upstream cancels it when the reply begins."""
+    return session._reply_timeout(on_due)
 
 
 def heartbeat_s(session: _OpenAIDriver) -> float | None:

@@ -22,6 +22,7 @@ _SECONDS = (
     "redial_cap_s",
     "healthy_after_s",
     "redrive_after_s",
+    "reply_timeout_s",
     "speech_quiet_s",
 )
 _SECONDS_OR_NONE = (
@@ -68,6 +69,8 @@ class ResilienceOptions:
             stalled. Requests of the application that a drop caught are issued again regardless.
         redrive_after_s: In which a resumed session that can know of the turn may go on by itself.
             At most `finalise_silent_after_s`.
+        reply_timeout_s: Of connection in which a reply that the application asked for must begin
+            (Gemini); its future fails then.
         redrive_instructions: What a re-drive says: a function of `wording.RedriveContext`, or a
             text for each cause ("reply_cut", "user_words_lost", "unanswered_turn",
             "tool_result_unanswered") in which "{last_words}" stands for the last words heard.
@@ -100,6 +103,7 @@ class ResilienceOptions:
     gap_audio_s: float | None = limits.GAP_AUDIO_S
     redrive: bool = True
     redrive_after_s: float = limits.REDRIVE_AFTER_S
+    reply_timeout_s: float = limits.REPLY_TIMEOUT_S
     redrive_instructions: RedriveInstructions | None = None
     finalise_interrupted_after_s: float | None = limits.INTERRUPTED_AFTER_S
     finalise_complete_after_s: float | None = limits.COMPLETE_AFTER_S

@@ -56,6 +56,11 @@ HINT_TRUST_S = 10.0
 """Longest seconds that energy at the microphone alone may hold back a re-drive. Music or noise
 never ends, and silence is worse than speaking into noise. Source: our choice. Date: 2026-11."""
 
+REPLY_TIMEOUT_S = 15.0
+"""Seconds of connection in which a requested reply must begin. Healthy first outputs were seen as
+late as 9.9, and a reply that comes after its request failed is thrown away. Source: report
+livekit/agents#7184; livekit-agents uses 5, counted while disconnected too. Date: 2026-11."""
+
 # --- generations without a terminal event -------------------------------------------------------
 
 INTERRUPTED_AFTER_S = 3.0
@@ -101,12 +106,27 @@ UNHEARD_AFTER_S = 6.0
 """Seconds without a message once the caller has been quiet: together with the quiet, a dead
 socket is noticed 8 after the end of speech. Source: our choice. Date: 2026-11."""
 
+# --- Gemini's context ---------------------------------------------------------------------------
+
+COMPRESSION_TRIGGER_TOKENS = 25_600
+"""Context tokens at which Gemini drops the oldest. Audio costs some 25 a second, so that is 17
+minutes, and a session whose context fills up ends. Source: our choice, by the rate in Google's
+Live API documentation. Date: 2026-11."""
+
+COMPRESSION_TARGET_TOKENS = 12_800
+"""Context tokens that are left after it: half, the API's own default. Source: google-genai 3.6.1,
+`SlidingWindow`. Date: 2026-11."""
+
 # --- bookkeeping -------------------------------------------------------------------------------
 
 TRACKED_GENERATIONS = 8
 """Generations whose playback is followed at a time (count). One plays and one is queued in a
 normal call; a driver without a speaker reports none finished, and memory must not grow.
 Source: our choice. Date: 2026-11."""
+
+REMEMBERED_CALLS = 64
+"""Tool calls that are known again when they are delivered once more (count): far more than are
+open at a time. Source: our choice. Date: 2026-11."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,20 +14,27 @@ from livekit.agents.types import NOT_GIVEN, NotGivenOr
 from .._vendor.google import realtime_api as _impl
 from ..connection_log import ConnectionLog
 from ..core import facts as f
-from ..core.limits import COVERAGE_GRACE_S, GEMINI_LIVENESS_TIMEOUT_S
-from ..core.playout import ReplyProgress, TranscriptDelta
+from ..core.limits import GEMINI_LIVENESS_TIMEOUT_S
 from ..driver import Driver
 from ..errors import ConnectionSuspectedError
-from ..events import ReconnectMode, ResilienceEvent
+from ..events import AudioDropped, ReconnectMode, ResilienceEvent
+from ..gap_audio import GapAudio
 from ..hooks import options_of
 from ..notify import notify
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
+from .late_content import LateContent
 from .pings import patient_pings, send_pings
 from .reply_request import reply_request
+from .reply_timer import ReplyTimer
+from .set_up import compress_by_default
+from .tool_calls import ToolCalls
 from .tool_schema import restore_schema_details
+from .turn_log import TurnLog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from google.genai.live import AsyncSession
     from livekit import rtc
 
@@ -35,9 +42,6 @@ if TYPE_CHECKING:
     from ..options import ResilienceOptions
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
-
-# Replies whose words a re-drive may still need: the one that was cut, and those still playing.
-_REMEMBERED_REPLIES = 8
 
 
 class RealtimeModel(_impl.RealtimeModel):
@@ -79,26 +83,28 @@ class RealtimeSession(_impl.RealtimeSession):
         )
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
         self._connected = self._suspected = False
-        self._progress: dict[str, ReplyProgress] = {}
+        self._turns = TurnLog(self._driver)
         # The request being composed by `generate_reply`, and what each open one sent.
         self._composing: str | None = None
         self._requests: dict[str, types.LiveClientContent] = {}
         self._redrive_id: str | None = None
         # The reply about to open joins on behind what is playing, so it is no barge-in.
         self._joins = False
-        self._interrupted: str | None = None
-        # A finalised turn may still send its tail.
-        self._tail_due = False
+        self._late = LateContent()
+        self._calls = ToolCalls()
+        self._gap_audio: GapAudio[ClientEvents] = GapAudio(self._resilience.gap_audio_s)
+        self._dials = 0
+        self._reply_timer = ReplyTimer.idle()
         self._message: types.LiveServerMessage | None = None
-        # When what is to be answered reached the model, and when the newest handle came.
-        self._asked_at = self._handle_at = self._understood_at = float("-inf")
         realtime_model._opts.http_options = patient_pings(
             realtime_model._opts.http_options, realtime_model._opts.conn_options.timeout
         )
         super().__init__(realtime_model)
+        self._main_atask.add_done_callback(lambda _: self._reply_timer.expire())
 
     async def aclose(self) -> None:
         self._driver.close()
+        self._reply_timer.cancel()
         self._speaker.detach()
         await super().aclose()
 
@@ -117,9 +123,11 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def _build_connect_config(self) -> types.LiveConnectConfig:
         # Built once per dial, so it also counts them.
+        self._dials += 1
         self._connection_log.dialling()
         config = super()._build_connect_config()
         restore_schema_details(config.tools or [], self._tools)
+        compress_by_default(config, self._opts)
         return config
 
     async def _recv_task(self, session: AsyncSession) -> None:
@@ -128,9 +136,11 @@ class RealtimeSession(_impl.RealtimeSession):
         reconnected = self._connection_log.connected(now, self._context_source())
         self._connected = True
         self._driver.tell(reconnected)
-        self._driver.feed(f.Connected(now, self._knows_turn(), self._lost_words()))
+        self._send_gap_audio()
+        self._driver.feed(self._turns.connected())
         if reconnected is not None:
             self.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
+        self._reply_timer.resume()
         pings = asyncio.create_task(send_pings(session, self._pong_arrived))
         try:
             await super()._recv_task(session)
@@ -144,11 +154,12 @@ class RealtimeSession(_impl.RealtimeSession):
     def _connection_ended(self) -> None:
         now = self._driver.now
         self._connected = False
-        self._tail_due = False
-        self._drop_queued_requests()
+        self._late.next_turn()
+        self._reply_timer.pause()
+        self._empty_queue()
         self._driver.feed(f.Disconnected(now))
-        suspected, self._suspected = self._suspected, False
-        error = ConnectionSuspectedError() if suspected else self._session_error
+        error = ConnectionSuspectedError() if self._suspected else self._session_error
+        self._suspected = False
         code = error.code if isinstance(error, APIError) else None
         self._driver.tell(self._connection_log.ended(now, cause=error, code=code))
 
@@ -157,31 +168,37 @@ class RealtimeSession(_impl.RealtimeSession):
             return "resumed"
         return "replayed" if self._chat_ctx.items else "fresh"
 
-    def _knows_turn(self) -> bool:
-        """Whether the handle that was resumed is younger than what is to be answered."""
-        return (
-            self._session_resumption_handle is not None
-            and self._handle_at >= self._asked_at + COVERAGE_GRACE_S
-        )
-
-    def _lost_words(self) -> bool:
-        """Whether the caller audibly spoke and nothing told since that the model understood."""
-        spoke_at = self._driver.heard_speech_at
-        return spoke_at is not None and spoke_at > self._understood_at
-
-    def _drop_queued_requests(self) -> None:
-        """Keep requests that were not sent from following the reconnect; they are reissued."""
+    def _empty_queue(self) -> None:
+        """Keep what was not sent from following the reconnect, where it is sent another way."""
         kept = []
         while not self._msg_ch.empty():
             event = self._msg_ch.recv_nowait()
             if not (isinstance(event, types.LiveClientContent) and event.turn_complete):
                 kept.append(event)
         for event in kept:
-            super()._send_client_event(event)
+            if not self._keeps_for_later(event):
+                super()._send_client_event(event)
+
+    def _keeps_for_later(self, event: ClientEvents) -> bool:
+        """Whether this is microphone audio that no connection can take now (R15)."""
+        audio = event.audio if isinstance(event, types.LiveClientRealtimeInput) else None
+        if audio is None or self._connected:
+            return False
+        samples = len(audio.data or b"") / 2
+        self._gap_audio.keep(event, samples / _impl.INPUT_AUDIO_SAMPLE_RATE)
+        return True
+
+    def _send_gap_audio(self) -> None:
+        if self._manual_activity_detection and not self._in_user_activity:
+            self._gap_audio.discard()  # it would follow the end of its activity
+        for event in self._gap_audio.release():
+            self._send_client_event(event)
+        dropped_s = self._gap_audio.take_dropped_s()
+        if dropped_s:
+            self._driver.tell(AudioDropped(self._driver.now, dropped_s))
 
     def _redials(self) -> bool:
-        # The first dial of a session fails on what is wrong with it (key, model, set-up), a
-        # later one on the network or the provider (bug report gap G1).
+        # A first dial fails on what is wrong with the session, a later one on the network.
         return self._connection_log.was_connected
 
     # -- what the application asks for
@@ -214,25 +231,46 @@ class RealtimeSession(_impl.RealtimeSession):
         if future.cancelled():
             self._driver.feed(f.ReplyCancelled(now, request_id))
         elif future.exception() is not None:
+            if self._connected and self._opts.input_audio_transcription is not None:
+                self._late.request_failed()
             self._driver.feed(f.ReplyRequestTimedOut(now, request_id))
+
+    def _reply_timeout(self, on_due: Callable[[], None]) -> ReplyTimer:
+        self._reply_timer = timer = ReplyTimer(self._resilience.reply_timeout_s, on_due)
+        if self._connected:
+            timer.resume()
+        elif self._main_atask.done():
+            asyncio.get_running_loop().call_soon(timer.expire)
+        return timer
 
     def _send_client_event(self, event: ClientEvents) -> None:
         if self._composing is not None and isinstance(event, types.LiveClientContent):
             self._requests[self._composing] = event
             if self._connection_log.was_connected and not self._connected:
                 return  # the driver issues it on the next connection
-            self._tail_due = False
-        super()._send_client_event(event)
+            self._late.next_turn()
         if isinstance(event, types.LiveClientToolResponse):
-            self._results_sent(event.function_responses or [])
+            self._send_results(event)
+        elif not self._keeps_for_later(event):
+            super()._send_client_event(event)
 
     def _sent(self, message: object) -> None:
         """Sees every client message once upstream has sent it."""
         asks = isinstance(message, types.LiveClientContent) and message.turn_complete
         if asks or isinstance(message, types.LiveClientToolResponse):
-            self._asked_at = self._driver.now
+            self._turns.asked()
 
-    def _results_sent(self, responses: list[types.FunctionResponse]) -> None:
+    def _send_results(self, event: types.LiveClientToolResponse) -> None:
+        """Send the results of calls that were not cancelled (R10)."""
+        responses = self._calls.wanted(event.function_responses or [])
+        if not responses:
+            if isinstance(event, _impl._ChatCtxToolResponse):
+                self._unsent_item_ids -= event.item_ids  # a handle may stand for them
+            return
+        event.function_responses = responses
+        self._late.next_turn()
+        super()._send_client_event(event)
+        self._calls.answered(responses, self._dials)
         for response in responses:
             expects_reply = response.scheduling != types.FunctionResponseScheduling.SILENT
             call_id = response.id or response.name or ""
@@ -243,14 +281,17 @@ class RealtimeSession(_impl.RealtimeSession):
     def _takes(self, message: object) -> bool:
         """Sees every server message before upstream does; False has it ignored."""
         assert isinstance(message, types.LiveServerMessage)
-        now = self._driver.now
         self._message = message
-        self._driver.feed(f.MessageArrived(now))
+        self._driver.feed(f.MessageArrived(self._driver.now))
         update = message.session_resumption_update
         if update is not None and update.resumable and update.new_handle:
-            self._handle_at = now
+            self._turns.handle_came()
+        runs_calls = self._opts.tool_choice != "none"
+        if runs_calls and (lost := self._calls.strip(message, self._dials)):
+            self._send_client_event(types.LiveClientToolResponse(function_responses=lost))
         self._end_interrupted_turn(message)
-        return not (self._tail_due and self._is_tail(message))
+        self._late.strip(message)
+        return True
 
     def _end_interrupted_turn(self, message: types.LiveServerMessage) -> None:
         """Close a reply that was interrupted once the next turn begins without its end.
@@ -259,24 +300,14 @@ class RealtimeSession(_impl.RealtimeSession):
         `interrupted` a server sends no more audio of that turn.
         """
         generation, content = self._current_generation, message.server_content
-        if generation is None or generation._done or generation.response_id != self._interrupted:
+        if generation is None or generation._done:
+            return
+        if generation.response_id != self._turns.interrupted:
             return
         speaks = content is not None and (content.model_turn or content.input_transcription)
         if speaks or message.tool_call:
             self._mark_current_generation_done()
             self._driver.feed(f.GenerationEnded(self._driver.now, generation.response_id))
-
-    def _is_tail(self, message: types.LiveServerMessage) -> bool:
-        """Whether this still belongs to the turn that was finalised (R18)."""
-        content = message.server_content
-        if message.tool_call or (content and content.input_transcription):
-            self._tail_due = False
-            return False
-        if content is None:
-            return False
-        if content.turn_complete:
-            self._tail_due = False
-        return True
 
     def _start_new_generation(self) -> None:
         pending = self._pending_generation_fut
@@ -295,46 +326,19 @@ class RealtimeSession(_impl.RealtimeSession):
             self._joins = False
         generation = self._current_generation
         assert generation is not None
-        self._progress[generation.response_id] = ReplyProgress()
-        if len(self._progress) > _REMEMBERED_REPLIES:
-            del self._progress[next(iter(self._progress))]
-        self._driver.feed(f.GenerationOpened(self._driver.now, generation.response_id, request_id))
+        self._turns.opened(generation.response_id, request_id)
 
     def _handle_server_content(self, server_content: types.LiveServerContent) -> None:
         generation = self._current_generation
         if generation is not None and not generation._done:
-            self._note_content(generation, server_content)
+            self._turns.received(
+                generation.response_id,
+                server_content,
+                takes_audio=not generation.audio_ch.closed,
+            )
         super()._handle_server_content(server_content)
         if generation is not None and server_content.turn_complete:
             self._driver.feed(f.GenerationEnded(self._driver.now, generation.response_id))
-
-    def _note_content(
-        self, generation: _impl._ResponseGeneration, content: types.LiveServerContent
-    ) -> None:
-        now, reply = self._driver.now, generation.response_id
-        progress = self._progress[reply]
-        heard = content.input_transcription
-        if heard is not None and heard.text:
-            self._understood_at = now
-            if not progress.has_output:
-                self._asked_at = now
-                self._driver.feed(f.UserTurnEnded(now))
-        for part in (content.model_turn.parts or []) if content.model_turn else []:
-            data = part.inline_data.data if part.inline_data else None
-            if data and not generation.audio_ch.closed:
-                seconds = len(data) / 2 / _impl.OUTPUT_AUDIO_SAMPLE_RATE
-                self._understood_at = now
-                progress.received(seconds)
-                self._driver.feed(f.AudioReceived(now, reply, seconds))
-        said = content.output_transcription
-        if said is not None and said.text:
-            progress.transcribed(TranscriptDelta(said.text))
-            self._driver.feed(f.TextReceived(now, reply))
-        if content.generation_complete:
-            self._driver.feed(f.OutputCompleted(now, reply))
-        if content.interrupted:
-            self._interrupted = reply
-            self._driver.feed(f.Interrupted(now, reply))
 
     def _handle_tool_calls(self, tool_call: types.LiveServerToolCall) -> None:
         generation = self._current_generation
@@ -345,6 +349,8 @@ class RealtimeSession(_impl.RealtimeSession):
         for call in tool_call.function_calls or []:
             self._driver.feed(f.ToolCallOpened(now, reply, call.id or call.name or ""))
         super()._handle_tool_calls(tool_call)
+        if self._opts.tool_behavior != types.Behavior.NON_BLOCKING:
+            self._late.tool_called()
         self._driver.feed(f.GenerationEnded(now, reply))
 
     def _handle_tool_call_cancellation(
@@ -352,6 +358,7 @@ class RealtimeSession(_impl.RealtimeSession):
     ) -> None:
         super()._handle_tool_call_cancellation(tool_call_cancellation)
         for call_id in tool_call_cancellation.ids or []:
+            self._calls.cancel(call_id)
             self._driver.feed(f.ToolCallCancelled(self._driver.now, call_id))
 
     # -- what the driver decides
@@ -363,21 +370,20 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def finalise(self, generation_id: str) -> None:
         self.close_streams(generation_id)
-        self._tail_due = True
+        self._late.finalised()
 
     def redrive(self, redrive_id: str, instructions: str) -> None:
         self._redrive_id = redrive_id
-        self._tail_due = False
+        self._late.next_turn()
         super()._send_client_event(reply_request(self._opts.model, instructions))
 
     def reissue(self, request_id: str) -> None:
         if request_id in self._requests:
+            self._late.next_turn()
             super()._send_client_event(self._requests[request_id])
 
     def words_of(self, generation_id: str, audio_s: float) -> str:
-        progress = self._progress.get(generation_id)
-        rate_cps = self._resilience.speech_rate_cps
-        return progress.spoken(rate_cps, audio_s) if progress is not None else ""
+        return self._turns.spoken(generation_id, self._resilience.speech_rate_cps, audio_s)
 
     def replace_connection(self) -> None:
         socket = getattr(self._active_session, "_ws", None)

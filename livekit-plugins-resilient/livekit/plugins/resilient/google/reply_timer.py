@@ -1,0 +1,58 @@
+"""A time-out that runs only while the session is connected (R11)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+__all__ = ["ReplyTimer"]
+
+
+class ReplyTimer:
+    """Calls `on_due` once, after `timeout_s` seconds of connection.
+
+    Must be made inside a running event loop; it is paused until `resume`.
+
+    Args:
+        timeout_s: Seconds above 0.
+        on_due: Called on the event loop, unless `cancel` comes first.
+    """
+
+    def __init__(self, timeout_s: float, on_due: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._left_s = timeout_s
+        self._on_due: Callable[[], None] | None = on_due
+        self._handle: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def idle(cls) -> ReplyTimer:
+        """One that is never due, for a session without an open request."""
+        timer = cls(0.0, lambda: None)
+        timer.cancel()
+        return timer
+
+    def resume(self) -> None:
+        """The session is connected."""
+        if self._handle is None and self._on_due is not None:
+            self._handle = self._loop.call_later(self._left_s, self.expire)
+
+    def pause(self) -> None:
+        """The connection is gone; a running time-out keeps what is left of it."""
+        if self._handle is not None:
+            self._left_s = max(0.0, self._handle.when() - self._loop.time())
+            self._handle.cancel()
+            self._handle = None
+
+    def expire(self) -> None:
+        """Be due now."""
+        on_due = self._on_due
+        self.cancel()
+        if on_due is not None:
+            on_due()
+
+    def cancel(self) -> None:
+        """Never be due."""
+        self._on_due = None
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None

@@ -1,0 +1,90 @@
+"""What arrived of each reply, and what the model can know of the turn, as facts for the driver."""
+
+from __future__ import annotations
+
+from google.genai import types
+
+from .._vendor.google import realtime_api as _impl
+from ..core import facts as f
+from ..core.limits import COVERAGE_GRACE_S
+from ..core.playout import ReplyProgress, TranscriptDelta
+from ..driver import Driver
+
+__all__ = ["TurnLog"]
+
+# Replies whose words a re-drive may still need: the one that was cut, and those still playing.
+_REMEMBERED_REPLIES = 8
+
+
+class TurnLog:
+    """Follows the replies of one session; feeds its driver.
+
+    Call `opened` for each generation before `received`, `asked` when the model was sent something
+    to answer, and `handle_came` for each resumption handle.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._progress: dict[str, ReplyProgress] = {}
+        # When what is to be answered reached the model, and when the newest handle came.
+        self._asked_at = self._handle_at = self._understood_at = float("-inf")
+        self.interrupted: str | None = None
+        """The reply that was interrupted last."""
+
+    def asked(self) -> None:
+        """The model was sent something to answer."""
+        self._asked_at = self._driver.now
+
+    def handle_came(self) -> None:
+        """The server issued a handle that can be resumed."""
+        self._handle_at = self._driver.now
+
+    def connected(self) -> f.Connected:
+        """A connection serves the session: what it can know of the turn."""
+        spoke_at = self._driver.heard_speech_at
+        return f.Connected(
+            self._driver.now,
+            knows_turn=self._handle_at > float("-inf")
+            and self._handle_at >= self._asked_at + COVERAGE_GRACE_S,
+            # The caller audibly spoke, and nothing told since that the model understood.
+            words_lost=spoke_at is not None and spoke_at > self._understood_at,
+        )
+
+    def opened(self, reply: str, request_id: str | None) -> None:
+        """A generation began; `request_id` is the request it answers, if it does."""
+        self._progress[reply] = ReplyProgress()
+        if len(self._progress) > _REMEMBERED_REPLIES:
+            del self._progress[next(iter(self._progress))]
+        self._driver.feed(f.GenerationOpened(self._driver.now, reply, request_id))
+
+    def received(self, reply: str, content: types.LiveServerContent, *, takes_audio: bool) -> None:
+        """Content arrived for a reply; `takes_audio` says whether its audio can still be heard."""
+        now = self._driver.now
+        progress = self._progress[reply]
+        heard = content.input_transcription
+        if heard is not None and heard.text:
+            self._understood_at = now
+            if not progress.has_output:
+                self._asked_at = now
+                self._driver.feed(f.UserTurnEnded(now))
+        for part in (content.model_turn.parts or []) if content.model_turn else []:
+            data = part.inline_data.data if part.inline_data else None
+            if data and takes_audio:
+                seconds = len(data) / 2 / _impl.OUTPUT_AUDIO_SAMPLE_RATE
+                self._understood_at = now
+                progress.received(seconds)
+                self._driver.feed(f.AudioReceived(now, reply, seconds))
+        said = content.output_transcription
+        if said is not None and said.text:
+            progress.transcribed(TranscriptDelta(said.text))
+            self._driver.feed(f.TextReceived(now, reply))
+        if content.generation_complete:
+            self._driver.feed(f.OutputCompleted(now, reply))
+        if content.interrupted:
+            self.interrupted = reply
+            self._driver.feed(f.Interrupted(now, reply))
+
+    def spoken(self, reply: str, rate_cps: float, audio_s: float) -> str:
+        """The words of a reply within its first `audio_s` seconds; "" for an unknown one."""
+        progress = self._progress.get(reply)
+        return progress.spoken(rate_cps, audio_s) if progress is not None else ""

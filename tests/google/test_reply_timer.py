@@ -1,0 +1,77 @@
+"""A time-out counts only the seconds of connection (R11)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from livekit.plugins.resilient.google.reply_timer import ReplyTimer
+
+pytestmark = pytest.mark.virtual_time
+
+
+class Due:
+    """When the timer was due, in seconds from the start of the test."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._started_at = self._loop.time()
+        self.at: list[float] = []
+
+    def __call__(self) -> None:
+        self.at.append(round(self._loop.time() - self._started_at, 3))
+
+
+async def test_it_waits_for_the_connection() -> None:
+    due = Due()
+    timer = ReplyTimer(5.0, due)
+    await asyncio.sleep(60)
+    assert due.at == []
+    timer.resume()
+    await asyncio.sleep(60)
+    assert due.at == [65.0]
+
+
+async def test_a_gap_does_not_count() -> None:
+    due = Due()
+    timer = ReplyTimer(5.0, due)
+    timer.resume()
+    await asyncio.sleep(3)
+    timer.pause()
+    await asyncio.sleep(20)
+    timer.resume()
+    timer.resume()
+    await asyncio.sleep(60)
+    assert due.at == [25.0]
+
+
+async def test_it_is_due_once() -> None:
+    due = Due()
+    timer = ReplyTimer(5.0, due)
+    timer.expire()
+    timer.expire()
+    timer.resume()
+    await asyncio.sleep(60)
+    assert due.at == [0.0]
+
+
+@pytest.mark.parametrize("running", [True, False])
+async def test_a_cancelled_one_is_never_due(running: bool) -> None:
+    due = Due()
+    timer = ReplyTimer(5.0, due)
+    if running:
+        timer.resume()
+    timer.cancel()
+    timer.resume()
+    timer.expire()
+    await asyncio.sleep(60)
+    assert due.at == []
+
+
+async def test_an_idle_one_can_be_told_everything() -> None:
+    timer = ReplyTimer.idle()
+    timer.resume()
+    timer.pause()
+    timer.expire()
+    timer.cancel()
