@@ -192,6 +192,10 @@ hosted = resilient.inference.RealtimeModel("google/gemini-3.8-live", resilience=
 
 def main() -> None:
     AgentSession[None](llm=RealtimeModelFallbackAdapter([gemini, openai, azure, hosted]))
+    for session in (gemini.session(), openai.session(), azure.session(), hosted.session()):
+        session.on("resilience", heard)
+    openai.session().on("resilience", heard)
+    hosted.session().on("resilience", heard)
 """
 
 

@@ -30,6 +30,8 @@ from .server_events import ServerEvents
 from .wire import Wire, end_within
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import aiohttp
     from livekit import rtc
     from openai.types.realtime import (
@@ -122,6 +124,11 @@ class RealtimeSession(_impl.RealtimeSession):
         elif event == "generation_created":
             self._speaker.watch(args[0].response_id, args[0], self)
         super().emit(event, *args)
+
+    if TYPE_CHECKING:
+        # Upstream's type lists the events there are; ours has one more.
+        def on(self, event: str, callback: Callable[..., Any] | None = None) -> Callable[..., Any]:
+            """As upstream's; also takes "resilience"."""
 
     def push_audio(self, frame: rtc.AudioFrame) -> None:
         self._driver.hear(frame)
