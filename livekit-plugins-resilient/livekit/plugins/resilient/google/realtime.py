@@ -137,19 +137,17 @@ class RealtimeSession(_impl.RealtimeSession):
         self._connected = True
         self._driver.tell(reconnected)
         self._send_gap_audio()
-        self._driver.feed(self._turns.connected())
+        self._driver.feed(self._turns.connected(suspected=self._suspected))
+        self._suspected = False
         if reconnected is not None:
             self.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
         self._reply_timer.resume()
-        pings = asyncio.create_task(send_pings(session, self._pong_arrived))
+        pings = asyncio.create_task(send_pings(session, self._turns.pong_came))
         try:
             await super()._recv_task(session)
         finally:
             pings.cancel()
             self._connection_ended()
-
-    def _pong_arrived(self) -> None:
-        self._driver.feed(f.PongArrived(self._driver.now))
 
     def _connection_ended(self) -> None:
         now = self._driver.now
@@ -159,7 +157,6 @@ class RealtimeSession(_impl.RealtimeSession):
         self._empty_queue()
         self._driver.feed(f.Disconnected(now))
         error = ConnectionSuspectedError() if self._suspected else self._session_error
-        self._suspected = False
         code = error.code if isinstance(error, APIError) else None
         self._driver.tell(self._connection_log.ended(now, cause=error, code=code))
 

@@ -27,7 +27,8 @@ class TurnLog:
         self._driver = driver
         self._progress: dict[str, ReplyProgress] = {}
         # When what is to be answered reached the model, and when the newest handle came.
-        self._asked_at = self._handle_at = self._understood_at = float("-inf")
+        self._asked_at = self._handle_at = float("-inf")
+        self._understood_at = self._pong_at = float("-inf")
         self.interrupted: str | None = None
         """The reply that was interrupted last."""
 
@@ -39,15 +40,26 @@ class TurnLog:
         """The server issued a handle that can be resumed."""
         self._handle_at = self._driver.now
 
-    def connected(self) -> f.Connected:
-        """A connection serves the session: what it can know of the turn."""
+    def pong_came(self) -> None:
+        """The server answered a ping."""
+        self._pong_at = self._driver.now
+        self._driver.feed(f.PongArrived(self._pong_at))
+
+    def connected(self, *, suspected: bool) -> f.Connected:
+        """A connection serves the session: what it can know of the turn.
+
+        Args:
+            suspected: The connection before it was given up because it looked dead. One that
+                answered pings after the caller spoke did take the words.
+        """
         spoke_at = self._driver.heard_speech_at
+        taken_at = max(self._understood_at, self._pong_at) if suspected else self._understood_at
         return f.Connected(
             self._driver.now,
             knows_turn=self._handle_at > float("-inf")
             and self._handle_at >= self._asked_at + COVERAGE_GRACE_S,
-            # The caller audibly spoke, and nothing told since that the model understood.
-            words_lost=spoke_at is not None and spoke_at > self._understood_at,
+            # The caller audibly spoke, and nothing told since that the model has the words.
+            words_lost=spoke_at is not None and spoke_at > taken_at,
         )
 
     def opened(self, reply: str, request_id: str | None) -> None:
