@@ -33,7 +33,6 @@ ASKED_AT_S = RENEW_AFTER_S - 2.0
     faults=[Fault(AtTime(HOUR_S, connection=1), SessionExpired())],
     server={"default_reply": Lines(), "session_cap_s": None},
     model=NO_RETRY,
-    waits_for="R3",
 )
 @scenario(
     "openai-session-cap-without-error",
@@ -43,7 +42,6 @@ ASKED_AT_S = RENEW_AFTER_S - 2.0
     faults=[Fault(AtTime(HOUR_S, connection=1), SessionExpired(error_first=False))],
     server={"default_reply": Lines(), "session_cap_s": None},
     model=NO_RETRY,
-    waits_for="R3",
 )
 async def the_cap_costs_no_retry(stage: OpenAIStage) -> None:
     """At the session cap the call moves to a new session with its history and tools, even where

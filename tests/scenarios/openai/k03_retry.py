@@ -114,7 +114,6 @@ async def endless_drops_are_given_up(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(OnConnection(None), Refuse(401), times="always")],
     server=TALK,
-    waits_for="R3",
 )
 async def a_fatal_error_is_final(stage: OpenAIStage) -> None:
     """What no retry can cure ends the call at once, with one final error and its close event."""
@@ -151,7 +150,6 @@ async def ends_with_one_error(stage: OpenAIStage, *, within_s: float) -> None:
         ),
     ],
     server=TALK,
-    waits_for="R3",
 )
 async def a_broken_session_is_left(stage: OpenAIStage) -> None:
     """A session whose every response fails is replaced, and the question is answered there."""
@@ -222,7 +220,6 @@ async def a_rate_limit_is_waited_out(stage: OpenAIStage) -> None:
         )
     ],
     server=TALK,
-    waits_for="R3",
 )
 async def a_harmless_error_does_not_surface(stage: OpenAIStage) -> None:
     """An error that means nothing costs nothing, and the application does not hear of it."""

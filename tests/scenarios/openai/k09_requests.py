@@ -134,7 +134,6 @@ async def a_late_reply_is_not_spoken_twice(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(UserStops(nth=1), LateReply(0.5))],
     server=TALK,
-    waits_for="R3",
 )
 async def a_refused_request_comes_after_the_running_one(stage: OpenAIStage) -> None:
     """A request that is refused because the caller's question is being answered is made again

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from aiohttp import ServerTimeoutError
-from livekit.agents import llm
+from livekit.agents import APIConnectionError, llm
 from livekit.agents.types import NOT_GIVEN, NotGivenOr
 from openai.types.realtime import ResponseCreateEvent
 
@@ -25,9 +25,10 @@ from ..log import logger
 from ..notify import notify
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
+from .failures import FailureStreak, fate_of_close, fate_of_error, final_refusal
 from .record import Record
 from .server_events import ServerEvents
-from .wire import Wire, end_within
+from .wire import Wire, dies_with_connection, end_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         ConversationItemDeletedEvent,
         RealtimeClientEvent,
         RealtimeConversationItemFunctionCall,
+        RealtimeErrorEvent,
     )
 
     from ..options import ResilienceOptions
@@ -97,11 +99,17 @@ class RealtimeSession(_impl.RealtimeSession):
         self._record = Record(self)
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._suspected = False
+        self._expired = False
+        self._streak = FailureStreak()
         # What `generate_reply` sent, by its event id, and the futures that a drop caught.
         self._composing = False
         self._requests: dict[str, ResponseCreateEvent] = {}
         self._held: dict[str, ReplyFuture] = {}
+        # Requests that a running response kept from being answered, before they are made again.
+        self._refused: list[str] = []
+        # The tool calls that came, and those whose results went.
         self._called: set[str] = set()
+        self._answered: set[str] = set()
         super().__init__(realtime_model, turn_detection_disabled=turn_detection_disabled)
 
     async def aclose(self) -> None:
@@ -138,7 +146,13 @@ class RealtimeSession(_impl.RealtimeSession):
 
     async def _create_ws_conn(self) -> aiohttp.ClientWebSocketResponse:
         self._connection_log.dialling()
-        socket = await super()._create_ws_conn()
+        try:
+            socket = await super()._create_ws_conn()
+        except APIConnectionError as e:
+            final = final_refusal(e, was_connected=self._connection_log.was_connected)
+            if final is None:
+                raise
+            raise final from e.__cause__
         return cast("aiohttp.ClientWebSocketResponse", Wire(socket, self._unsent))
 
     def _unsent(self, message: dict[str, Any]) -> None:
@@ -157,16 +171,21 @@ class RealtimeSession(_impl.RealtimeSession):
         # Runs exactly while a connection holds the replayed conversation.
         self._connection_begins(ws_conn)
         cause: Exception | None = None
+        renewable_at = self._driver.now + self._resilience.healthy_after_s
         try:
             await super()._run_ws(ws_conn)
         except Exception as e:
-            if not self._suspected and not isinstance(ws_conn.exception(), ServerTimeoutError):
-                cause = e
-                raise
-            # Replacing a connection that looks dead is no error to tell the application of.
-            cause = ConnectionSuspectedError()
+            cause = e
+            if self._suspected or isinstance(ws_conn.exception(), ServerTimeoutError):
+                # Replacing a connection that looks dead is no error to tell the application of.
+                cause = ConnectionSuspectedError()
+            else:
+                fate = fate_of_close(ws_conn.close_code, expired=self._expired)
+                healthy = self._driver.now >= renewable_at
+                if fate != "renew" or not healthy or not isinstance(e, APIConnectionError):
+                    raise
         finally:
-            self._suspected = False
+            self._suspected = self._expired = False
             self._connection_ended(cause, ws_conn.close_code)
 
     def _connection_begins(self, ws_conn: aiohttp.ClientWebSocketResponse) -> None:
@@ -199,7 +218,7 @@ class RealtimeSession(_impl.RealtimeSession):
         kept = []
         while not self._msg_ch.empty():
             event = self._msg_ch.recv_nowait()
-            if not _dies_with_connection(event):
+            if not dies_with_connection(event):
                 kept.append(event)
         for event in kept:
             super().send_event(event)
@@ -250,7 +269,7 @@ class RealtimeSession(_impl.RealtimeSession):
         if isinstance(event, ResponseCreateEvent) and self._composing:
             assert event.event_id is not None
             self._requests[event.event_id] = event
-        if self._in_gap and _dies_with_connection(event):
+        if self._in_gap and dies_with_connection(event):
             return  # the driver issues requests on the next connection
         super().send_event(event)
 
@@ -267,11 +286,10 @@ class RealtimeSession(_impl.RealtimeSession):
         if "audio" in modalities and progress is not None:
             # An output's clock can run beyond the audio that there was.
             audio_end_ms = min(audio_end_ms, int(progress.audio_s * 1000))
-            rate_cps = self._resilience.speech_rate_cps
+            heard = progress.spoken(self._resilience.speech_rate_cps, audio_end_ms / 1000)
             for later_id in self._server_events.after(message_id):
-                if self._record.forget(later_id):
-                    self.send_event({"type": "conversation.item.delete", "item_id": later_id})
-            if self._record.cut(message_id, progress.spoken(rate_cps, audio_end_ms / 1000)):
+                self._record.forget(later_id)
+            if self._record.cut(message_id, heard):
                 return
         super().truncate(
             message_id=message_id,
@@ -293,6 +311,7 @@ class RealtimeSession(_impl.RealtimeSession):
     def _client_event(self, event: dict[str, Any]) -> None:
         item = event.get("item") or {}
         if item.get("type") == "function_call_output":
+            self._answered.add(item["call_id"])
             # The application asks for the reply to it by itself.
             self._driver.feed(
                 f.ToolResultDelivered(self._driver.now, item["call_id"], expects_reply=False)
@@ -311,6 +330,27 @@ class RealtimeSession(_impl.RealtimeSession):
             answers_turns=turns is not None and turns.create_response is not False,
             interrupts=turns is not None and turns.interrupt_response is not False,
         )
+        if event.get("type") == "response.done":
+            self._response_ended(event["response"])
+
+    def _response_ended(self, response: dict[str, Any]) -> None:
+        error = (response.get("status_details") or {}).get("error") or {}
+        if self._streak.ended(response.get("status"), error.get("type")):
+            logger.warning("a session whose responses fail is left")
+            self.replace_connection()
+        while self._refused:
+            self.reissue(self._refused.pop())
+
+    def _handle_error(self, event: RealtimeErrorEvent) -> None:
+        fate = fate_of_error(event.error.code)
+        event_id = event.error.event_id or ""
+        # An item's waiter is settled by upstream, which then tells nobody.
+        if fate == "report" or event_id in self._chat_ctx_event_futures:
+            super()._handle_error(event)
+        elif fate == "renew":
+            self._expired = True
+        elif fate == "ask_again":
+            self._refused.append(event_id)
 
     def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
         super()._handle_conversion_item_added(event)
@@ -325,6 +365,8 @@ class RealtimeSession(_impl.RealtimeSession):
         call_id = item.call_id or ""
         if call_id in self._called:
             logger.warning("a tool call came again and is not run again")
+            if call_id in self._answered:
+                self._driver.feed(f.ToolResultDelivered(self._driver.now, call_id, False))
             return
         self._called.add(call_id)
         super()._handle_function_call(item)
@@ -368,9 +410,3 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def notify(self, event: ResilienceEvent) -> None:
         notify(self, self._resilience, event)
-
-
-def _dies_with_connection(event: RealtimeClientEvent | dict[str, Any]) -> bool:
-    """Whether an event is of no use on another connection: it is about a reply on its own."""
-    kind = event["type"] if isinstance(event, dict) else event.type
-    return kind in ("response.create", "response.cancel", "conversation.item.truncate")

@@ -77,14 +77,14 @@ class Record:
             self._correct(item_id)
         return True
 
-    def forget(self, item_id: str) -> bool:
-        """Take a message that never played out of the mirror; whether the server is to be told."""
+    def forget(self, item_id: str) -> None:
+        """Take back a message that never played, from the mirror and from the server."""
         if self.cut(item_id, "") or self._session._remote_chat_ctx.get(item_id) is None:
-            return False
+            return
         # Not later, or an update of the context in between deletes it a second time.
         self._session._remote_chat_ctx.delete(item_id)
         self._deleting.add(item_id)
-        return True
+        self._session.send_event({"type": "conversation.item.delete", "item_id": item_id})
 
     def _correct(self, item_id: str) -> None:
         self._to_correct.discard(item_id)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
 from ..log import logger
 
-__all__ = ["Wire", "end_within", "is_event"]
+if TYPE_CHECKING:
+    from openai.types.realtime import RealtimeClientEvent
+
+__all__ = ["Wire", "dies_with_connection", "end_within", "is_event"]
 
 # Upstream's handler of a failed handler reads these, and would end the connection without.
 _AUDIO_DELTAS = ("response.output_audio.delta", "response.audio.delta")
@@ -98,3 +101,9 @@ async def end_within(
     await asyncio.wait({ending}, timeout=_CLOSE_ANSWER_S / 4)
     if ending.done() and not ending.cancelled() and ending.exception() is not None:
         logger.debug("the session had ended with an error")
+
+
+def dies_with_connection(event: RealtimeClientEvent | dict[str, Any]) -> bool:
+    """Whether an event is of no use on another connection: it is about a reply on its own."""
+    kind = event["type"] if isinstance(event, dict) else event.type
+    return kind in ("response.create", "response.cancel", "conversation.item.truncate")

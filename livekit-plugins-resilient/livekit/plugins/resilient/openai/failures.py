@@ -1,0 +1,88 @@
+"""What each failure that OpenAI, Azure or Inference reports leads to (R3). Data, no I/O."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from aiohttp import WSServerHandshakeError
+from livekit.agents import APIConnectionError, APIStatusError
+
+__all__ = ["FailureStreak", "Fate", "fate_of_close", "fate_of_error", "final_refusal"]
+
+Fate: TypeAlias = Literal["ignore", "ask_again", "renew", "report"]
+"""What becomes of an `error` event or a close.
+
+- "ignore": it means nothing for the call, and nobody is told.
+- "ask_again": the reply asked for comes after the one that is being spoken.
+- "renew": the session is over as planned; a new one is no failure.
+- "report": upstream's way: fatal codes end the session, the others are recoverable errors.
+"""
+
+_ERRORS: dict[str, Fate] = {
+    # A reply ended before our cancellation came.
+    "response_cancel_not_active": "ignore",
+    # The server's turn detection committed the audio before us.
+    "input_audio_buffer_commit_empty": "ignore",
+    # The item is gone, which is what a delete wants and what a truncate allows.
+    "item_delete_invalid_item_id": "ignore",
+    "item_truncate_invalid_item_id": "ignore",
+    "conversation_already_has_active_response": "ask_again",
+    # Followed by a close with 1001 when a session is as old as the provider allows.
+    "session_expired": "renew",
+}
+
+_CLOSES: dict[int, Fate] = {1001: "renew"}
+
+# What no dial can cure: a wrong key, and on the first dial also a key without the right, or a
+# model or deployment that is not known.
+_REFUSED_KEY = frozenset({401})
+_REFUSED_SETTINGS = frozenset({400, 401, 403, 404})
+
+# A response fails now and then and is asked for again; where that fails too, the session is left.
+_FAILURES_IN_A_ROW = 2
+
+
+def fate_of_error(code: str | None) -> Fate:
+    """What becomes of an `error` event with this code."""
+    return _ERRORS.get(code or "", "report")
+
+
+def fate_of_close(code: int | None, *, expired: bool) -> Fate:
+    """What becomes of a connection that the server closed.
+
+    Args:
+        code: The WebSocket close code; None where none was received.
+        expired: `session_expired` came before.
+    """
+    return "renew" if expired else _CLOSES.get(code or 0, "report")
+
+
+def final_refusal(error: APIConnectionError, *, was_connected: bool) -> APIStatusError | None:
+    """The error that ends the session, where a refused dial cannot be cured by another.
+
+    Where the same settings worked before, only a refused key is final.
+    """
+    cause = error.__cause__
+    if not isinstance(cause, WSServerHandshakeError):
+        return None
+    if cause.status not in (_REFUSED_KEY if was_connected else _REFUSED_SETTINGS):
+        return None
+    return APIStatusError(error.message, status_code=cause.status, retryable=False)
+
+
+class FailureStreak:
+    """Counts the responses in a row that the server failed to give."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def ended(self, status: str | None, error_type: str | None) -> bool:
+        """Note a response's end; True when it is time to leave the session."""
+        if status == "failed" and error_type == "server_error":
+            self._failures += 1
+        elif status == "completed":
+            self._failures = 0
+        if self._failures < _FAILURES_IN_A_ROW:
+            return False
+        self._failures = 0
+        return True

@@ -1,0 +1,90 @@
+"""What each reported failure leads to."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import ClientConnectionError, RequestInfo, WSServerHandshakeError
+from livekit.agents import APIConnectionError
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from livekit.plugins.resilient.openai.failures import (
+    FailureStreak,
+    fate_of_close,
+    fate_of_error,
+    final_refusal,
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "fate"),
+    [
+        ("response_cancel_not_active", "ignore"),
+        ("conversation_already_has_active_response", "ask_again"),
+        ("session_expired", "renew"),
+        ("insufficient_quota", "report"),
+        ("never_heard_of", "report"),
+        (None, "report"),
+    ],
+)
+def test_the_code_of_an_error_decides(code: str | None, fate: str) -> None:
+    assert fate_of_error(code) == fate
+
+
+@pytest.mark.parametrize(
+    ("code", "expired", "fate"),
+    [
+        (1001, False, "renew"),
+        (1000, True, "renew"),
+        (None, True, "renew"),
+        (1006, False, "report"),
+        (None, False, "report"),
+    ],
+)
+def test_a_close_at_the_cap_is_a_renewal(code: int | None, expired: bool, fate: str) -> None:
+    assert fate_of_close(code, expired=expired) == fate
+
+
+def refused(status: int | None) -> APIConnectionError:
+    """What a dial raises that was refused with a status, or that found no server."""
+    url, headers = URL("ws://localhost"), CIMultiDictProxy(CIMultiDict[str]())
+    error = APIConnectionError("refused")
+    error.__cause__ = (
+        ClientConnectionError()
+        if status is None
+        else WSServerHandshakeError(RequestInfo(url, "GET", headers, url), (), status=status)
+    )
+    return error
+
+
+@pytest.mark.parametrize(
+    ("status", "was_connected", "final"),
+    [
+        (401, False, True),
+        (401, True, True),
+        (404, False, True),
+        (404, True, False),
+        (429, False, False),
+        (503, False, False),
+        (None, False, False),
+    ],
+)
+def test_which_refusals_are_final(status: int | None, was_connected: bool, final: bool) -> None:
+    error = final_refusal(refused(status), was_connected=was_connected)
+    assert (error is not None) is final
+    if error is not None:
+        assert (error.status_code, error.retryable) == (status, False)
+
+
+def test_two_failures_in_a_row_end_a_session_and_start_the_count_again() -> None:
+    streak = FailureStreak()
+    ends = [
+        ("failed", "server_error", False),
+        ("completed", None, False),
+        ("failed", "server_error", False),
+        ("failed", "rate_limit_exceeded", False),
+        ("failed", "server_error", True),
+        ("failed", "server_error", False),
+    ]
+    for status, error_type, leaves in ends:
+        assert streak.ended(status, error_type) is leaves
