@@ -114,8 +114,8 @@ minutes, and a session whose context fills up ends. Source: our choice, by the r
 Live API documentation. Date: 2026-11."""
 
 COMPRESSION_TARGET_TOKENS = 12_800
-"""Tokens of context that are left after it: half, the API's own default. Source: google-genai 3.6.1,
-`SlidingWindow`. Date: 2026-11."""
+"""Tokens of context that are left after it: half, the API's own default.
+Source: google-genai 3.6.1, `SlidingWindow`. Date: 2026-11."""
 
 # --- bookkeeping -------------------------------------------------------------------------------
 
