@@ -9,7 +9,8 @@ from google.genai import types
 
 from livekit.plugins.resilient.google.late_content import LateContent
 
-AUDIO = types.LiveServerContent(model_turn=types.Content(parts=[types.Part(text="late")]))
+PART = types.Part(text="late")
+AUDIO = types.LiveServerContent(model_turn=types.Content(parts=[PART]))
 WORDS = types.LiveServerContent(output_transcription=types.Transcription(text="late"))
 ASKED = types.LiveServerContent(input_transcription=types.Transcription(text="next"))
 END = types.LiveServerContent(turn_complete=True)

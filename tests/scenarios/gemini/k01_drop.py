@@ -135,7 +135,6 @@ async def ends_the_cut_reply_at_once(stage: GeminiStage) -> None:
     faults=[Fault(CUT, Abort()), Fault(OnConnection(2), NoSetupAnswer())],
     server=TALE,
     model=PATIENT,
-    waits_for="R2",
 )
 @scenario(
     "gemini-redial-refused-five-times",
@@ -147,7 +146,6 @@ async def ends_the_cut_reply_at_once(stage: GeminiStage) -> None:
         *(Fault(OnConnection(number), Refuse(503)) for number in range(2, 7)),
     ],
     server=TALE,
-    waits_for="R2",
 )
 async def dials_until_one_succeeds(stage: GeminiStage) -> None:
     """A dial that fails is given up in time and tried again, and the call goes on."""

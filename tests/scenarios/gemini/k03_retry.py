@@ -41,7 +41,6 @@ def apology_or_other(request: TurnRequest) -> Reply:
     faults=[Fault(After("sessionResumptionUpdate", nth=3), Abort(), times="always")],
     server=TALE,
     model=FEW,
-    waits_for="R2",
 )
 async def gives_up_once(stage: GeminiStage) -> None:
     """A server that accepts and drops for ever is given up after a few dials, with one error."""
@@ -68,7 +67,6 @@ async def gives_up_once(stage: GeminiStage) -> None:
         Fault(OnConnection(None, nth=2), Refuse(503), times="always"),
     ],
     server=TALE,
-    waits_for="R2",
 )
 async def tries_for_a_minute(stage: GeminiStage) -> None:
     """A provider that is gone is tried for about a minute, and then reported once."""
@@ -115,7 +113,6 @@ async def does_not_insist_on_a_bad_key(stage: GeminiStage) -> None:
     faults=[Fault(CUT, INVALID)],
     server=TALE,
     model=FEW,
-    waits_for="R3",
 )
 @scenario(
     "gemini-1007-again-after-resuming",
@@ -128,7 +125,6 @@ async def does_not_insist_on_a_bad_key(stage: GeminiStage) -> None:
     ],
     server=TALE,
     model=FEW,
-    waits_for="R3",
 )
 async def outlives_an_invalid_argument(stage: GeminiStage) -> None:
     """A 1007 is tried again without what may have caused it, and the call goes on."""

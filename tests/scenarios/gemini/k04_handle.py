@@ -142,7 +142,6 @@ async def allows_for_a_handle_on_its_way(stage: GeminiStage) -> None:
     faults=[IDLE_DROP, Fault(OnConnection(2), StaleHandle("before_setup"))],
     server=TALK,
     model=FEW,
-    waits_for="R7",
 )
 @scenario(
     "gemini-stale-handle-after-setup",
@@ -152,7 +151,6 @@ async def allows_for_a_handle_on_its_way(stage: GeminiStage) -> None:
     faults=[IDLE_DROP, Fault(OnConnection(2), StaleHandle("after_setup"))],
     server=TALK,
     model=FEW,
-    waits_for="R7",
 )
 @scenario(
     "gemini-poisoned-handle",
@@ -166,7 +164,6 @@ async def allows_for_a_handle_on_its_way(stage: GeminiStage) -> None:
     ],
     server=TALK,
     model=FEW,
-    waits_for="R7",
 )
 async def starts_afresh_without_a_greeting(stage: GeminiStage) -> None:
     """A handle that is refused is forgotten: the talk goes on in a new session that knows it."""

@@ -48,7 +48,6 @@ SLACK_S = 0.2  # two frames, and what the product takes to notice that it may se
     ],
     server=TALK,
     model=PATIENT,
-    waits_for="R15",
 )
 async def does_not_replay_old_audio(stage: GeminiStage) -> None:
     """After an outage the model hears the last second of it at most, and none after a 1007."""

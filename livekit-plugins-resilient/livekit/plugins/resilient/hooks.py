@@ -17,7 +17,6 @@ __all__ = [
     "flush_before_replay",
     "heartbeat_s",
     "options_of",
-    "redials",
     "reply_timeout",
     "sent",
     "takes",
@@ -33,7 +32,6 @@ class _Model(Protocol):
 
 
 class _GoogleDriver(Protocol):
-    def _redials(self) -> bool: ...
     def _takes(self, message: object) -> bool: ...
     def _sent(self, message: object) -> None: ...
     def _reply_timeout(self, on_due: Callable[[], None]) -> _Timeout: ...
@@ -54,11 +52,6 @@ def adopt_options(model: _Model, resilience: ResilienceOptions | None) -> None:
 def options_of(model: object) -> ResilienceOptions:
     """The options that `adopt_options` kept on a model."""
     return cast("_Model", model)._resilience
-
-
-def redials(session: _GoogleDriver) -> bool:
-    """Whether a dial that failed is to be tried again rather than ending the session."""
-    return session._redials()
 
 
 def takes(session: _GoogleDriver, message: object) -> bool:

@@ -38,6 +38,11 @@ GAP_AUDIO_S = 1.0
 under way. What is older would have the model answer a question from before the outage.
 Source: our choice. Date: 2026-11."""
 
+POISONED_WITHIN_S = 5.0
+"""Seconds after a resume in which a death is put down to the handle. Poisoned ones were seen to
+kill every connection within a second or two. Source: report googleapis/python-genai#2290; the
+margin is our choice. Date: 2026-11."""
+
 # --- what a handle stands for -------------------------------------------------------------------
 
 COVERAGE_GRACE_S = 0.25

@@ -17,7 +17,7 @@ from ..core import facts as f
 from ..core.limits import GEMINI_LIVENESS_TIMEOUT_S
 from ..driver import Driver
 from ..errors import ConnectionSuspectedError
-from ..events import AudioDropped, ReconnectMode, ResilienceEvent
+from ..events import AudioDropped, ResilienceEvent
 from ..gap_audio import GapAudio
 from ..hooks import options_of
 from ..notify import notify
@@ -28,6 +28,7 @@ from .pings import patient_pings, send_pings
 from .reply_request import reply_request
 from .reply_timer import ReplyTimer
 from .set_up import compress_by_default
+from .supervisor import Supervisor, context_source
 from .tool_calls import ToolCalls
 from .tool_schema import restore_schema_details
 from .turn_log import TurnLog
@@ -94,6 +95,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._calls = ToolCalls()
         self._gap_audio: GapAudio[ClientEvents] = GapAudio(self._resilience.gap_audio_s)
         self._dials = 0
+        self._turn_finished = self._gap_audio_spoilt = False
         self._reply_timer = ReplyTimer.idle()
         self._message: types.LiveServerMessage | None = None
         realtime_model._opts.http_options = patient_pings(
@@ -121,6 +123,9 @@ class RealtimeSession(_impl.RealtimeSession):
 
     # -- the connection
 
+    async def _main_task(self) -> None:
+        await Supervisor(self).run()
+
     def _build_connect_config(self) -> types.LiveConnectConfig:
         # Built once per dial, so it also counts them.
         self._dials += 1
@@ -133,7 +138,7 @@ class RealtimeSession(_impl.RealtimeSession):
     async def _recv_task(self, session: AsyncSession) -> None:
         # Runs exactly while a connection is set up and holds the context.
         now = self._driver.now
-        reconnected = self._connection_log.connected(now, self._context_source())
+        reconnected = self._connection_log.connected(now, context_source(self))
         self._connected = True
         self._driver.tell(reconnected)
         self._send_gap_audio()
@@ -160,11 +165,6 @@ class RealtimeSession(_impl.RealtimeSession):
         code = error.code if isinstance(error, APIError) else None
         self._driver.tell(self._connection_log.ended(now, cause=error, code=code))
 
-    def _context_source(self) -> ReconnectMode:
-        if self._session_resumption_handle is not None:
-            return "resumed"
-        return "replayed" if self._chat_ctx.items else "fresh"
-
     def _empty_queue(self) -> None:
         """Keep what was not sent from following the reconnect, where it is sent another way."""
         kept = []
@@ -186,17 +186,17 @@ class RealtimeSession(_impl.RealtimeSession):
         return True
 
     def _send_gap_audio(self) -> None:
-        if self._manual_activity_detection and not self._in_user_activity:
-            self._gap_audio.discard()  # it would follow the end of its activity
+        # Without its activity, or what may have been refused with a 1007.
+        if self._gap_audio_spoilt or (
+            self._manual_activity_detection and not self._in_user_activity
+        ):
+            self._gap_audio.discard()
+        self._gap_audio_spoilt = False
         for event in self._gap_audio.release():
             self._send_client_event(event)
         dropped_s = self._gap_audio.take_dropped_s()
         if dropped_s:
             self._driver.tell(AudioDropped(self._driver.now, dropped_s))
-
-    def _redials(self) -> bool:
-        # A first dial fails on what is wrong with the session, a later one on the network.
-        return self._connection_log.was_connected
 
     # -- what the application asks for
 
@@ -334,6 +334,7 @@ class RealtimeSession(_impl.RealtimeSession):
                 takes_audio=not generation.audio_ch.closed,
             )
         super()._handle_server_content(server_content)
+        self._turn_finished |= bool(server_content.turn_complete)
         if generation is not None and server_content.turn_complete:
             self._driver.feed(f.GenerationEnded(self._driver.now, generation.response_id))
 

@@ -40,6 +40,10 @@ class TurnLog:
         """The server issued a handle that can be resumed."""
         self._handle_at = self._driver.now
 
+    def handle_lost(self) -> None:
+        """There is no handle any more."""
+        self._handle_at = float("-inf")
+
     def pong_came(self) -> None:
         """The server answered a ping."""
         self._pong_at = self._driver.now

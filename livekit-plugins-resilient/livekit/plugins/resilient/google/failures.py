@@ -1,0 +1,61 @@
+"""What a failed dial or a lost connection of Gemini means (R3): a table, read from the top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from google.genai.errors import APIError
+from websockets.exceptions import InvalidStatus
+
+__all__ = ["Verdict", "classify", "code_of"]
+
+Verdict: TypeAlias = Literal["fatal", "retry", "handle_refused", "invalid"]
+"""fatal: nothing will help. retry: dial again. handle_refused: without the handle.
+invalid: without what may have been the invalid argument."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    code: int
+    verdict: Verdict
+    # In lower case; "" for any reason.
+    reason: str = ""
+    # Applies to a session that never was connected, where the set-up itself must be wrong.
+    only_at_first: bool = False
+
+
+_TABLE = (
+    # HTTP statuses of the handshake.
+    _Row(401, "fatal"),
+    _Row(403, "fatal"),
+    _Row(400, "fatal", only_at_first=True),
+    _Row(404, "fatal", only_at_first=True),
+    _Row(429, "fatal", "quota", only_at_first=True),
+    # Close codes, by the reasons that Gemini gives.
+    _Row(1007, "fatal", "api key"),
+    _Row(1007, "handle_refused", "session handle"),
+    _Row(1007, "invalid"),
+    _Row(1008, "fatal", only_at_first=True),
+    _Row(1008, "handle_refused", "session not found"),
+    _Row(1008, "handle_refused", "entity was not found"),
+    _Row(1011, "fatal", "quota", only_at_first=True),
+)
+
+
+def code_of(error: BaseException) -> int | None:
+    """The HTTP status or WebSocket close code that an error stands for, if any."""
+    if isinstance(error, InvalidStatus):
+        return error.response.status_code
+    if isinstance(error, APIError) and isinstance(error.code, int):
+        return error.code
+    return None
+
+
+def classify(error: BaseException, *, was_connected: bool) -> Verdict:
+    """What `error` means for a session that did or did not have a connection before."""
+    code, text = code_of(error), str(error).lower()
+    for row in _TABLE:
+        if row.code == code and row.reason in text and not (row.only_at_first and was_connected):
+            return row.verdict
+    return "retry"

@@ -1,0 +1,50 @@
+"""What each failure of Gemini means, on the first dial and in mid-call (R3)."""
+
+from __future__ import annotations
+
+import pytest
+from google.genai.errors import APIError
+from websockets.datastructures import Headers
+from websockets.exceptions import InvalidStatus
+from websockets.http11 import Response
+
+from livekit.plugins.resilient.google.failures import Verdict, classify, code_of
+
+
+def http(status: int, reason: str = "") -> InvalidStatus:
+    return InvalidStatus(Response(status, reason, Headers()))
+
+
+def closed(code: int, reason: str = "") -> APIError:
+    return APIError(code, reason, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "at_first", "in_mid_call"),
+    [
+        (http(401), "fatal", "fatal"),
+        (http(403), "fatal", "fatal"),
+        (http(404), "fatal", "retry"),
+        (http(400), "fatal", "retry"),
+        (http(429), "retry", "retry"),
+        (http(503), "retry", "retry"),
+        (closed(1000), "retry", "retry"),
+        (closed(1006, "Abnormal closure."), "retry", "retry"),
+        (closed(1007, "Invalid session handle"), "handle_refused", "handle_refused"),
+        (closed(1007, "API key not valid. Please pass a valid API key."), "fatal", "fatal"),
+        (closed(1007, "Request contains an invalid argument."), "invalid", "invalid"),
+        (closed(1008, "BidiGenerateContent session not found"), "fatal", "handle_refused"),
+        (closed(1008, "Requested entity was not found."), "fatal", "handle_refused"),
+        (closed(1008, "Operation is not implemented"), "fatal", "retry"),
+        (closed(1011, "You exceeded your current quota"), "fatal", "retry"),
+        (closed(1011, "Internal error encountered."), "retry", "retry"),
+        (TimeoutError(), "retry", "retry"),
+        (ConnectionRefusedError(), "retry", "retry"),
+    ],
+    ids=lambda value: (
+        f"{type(value).__name__} {code_of(value)}" if isinstance(value, Exception) else str(value)
+    ),
+)
+def test_verdicts(error: Exception, at_first: Verdict, in_mid_call: Verdict) -> None:
+    assert classify(error, was_connected=False) == at_first
+    assert classify(error, was_connected=True) == in_mid_call
