@@ -34,7 +34,7 @@ _SECONDS_OR_NONE = (
     "liveness_speech_after_s",
     "gap_audio_s",
 )
-_SWITCHES = ("redrive", "speech_hint")
+_SWITCHES = ("redrive", "resend_utterance", "speech_hint")
 _ORDERED = (  # the first must not exceed the second, where neither is None
     ("redial_base_s", "redial_cap_s"),
     ("connect_timeout_s", "reconnect_deadline_s"),
@@ -65,6 +65,8 @@ class ResilienceOptions:
         healthy_after_s: Of connection that restore the outage budget; a finished turn does too.
         gap_audio_s: Of microphone audio from an outage that the next connection is given, the
             newest; None keeps none. What is older is dropped, see `events.AudioDropped`.
+        resend_utterance: OpenAI: what the caller was saying when the connection dropped is sent
+            to the next one again, from where the server heard it begin, at most 15 s.
         redrive: Ask the model for a reply that is owed after a reconnect, or after a reply that
             stalled. Requests of the application that a drop caught are issued again regardless.
         redrive_after_s: In which a resumed session that can know of the turn may go on by itself.
@@ -101,6 +103,7 @@ class ResilienceOptions:
     redial_cap_s: float = limits.REDIAL_CAP_S
     healthy_after_s: float = limits.HEALTHY_AFTER_S
     gap_audio_s: float | None = limits.GAP_AUDIO_S
+    resend_utterance: bool = True
     redrive: bool = True
     redrive_after_s: float = limits.REDRIVE_AFTER_S
     reply_timeout_s: float = limits.REPLY_TIMEOUT_S

@@ -19,16 +19,17 @@ from ..core import facts as f
 from ..core.limits import OPENAI_LIVENESS_TIMEOUT_S
 from ..driver import Driver
 from ..errors import ConnectionSuspectedError
-from ..events import ReconnectMode, ResilienceEvent
+from ..events import AudioDropped, ReconnectMode, ResilienceEvent
 from ..hooks import options_of
 from ..log import logger
 from ..notify import notify
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from .failures import FailureStreak, fate_of_close, fate_of_error, final_refusal
+from .microphone import Microphone
 from .record import Record
 from .server_events import ServerEvents
-from .wire import Wire, dies_with_connection, end_within
+from .wire import Wire, brings_audio, dies_with_connection, end_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,6 +99,9 @@ class RealtimeSession(_impl.RealtimeSession):
         self._server_events = ServerEvents(self._driver)
         self._record = Record(self)
         self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._microphone = Microphone(
+            self._resilience.gap_audio_s, resends=self._resilience.resend_utterance
+        )
         self._suspected = False
         self._expired = False
         self._streak = FailureStreak()
@@ -140,7 +144,12 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def push_audio(self, frame: rtc.AudioFrame) -> None:
         self._driver.hear(frame)
-        super().push_audio(frame)
+        # Without turn detection the application commits what it pushed, in order.
+        if self._in_gap and self._opts.turn_detection is not None:
+            self._microphone.missed(frame)
+        else:
+            self._microphone.sent(frame)
+            super().push_audio(frame)
 
     # -- the connection
 
@@ -198,6 +207,13 @@ class RealtimeSession(_impl.RealtimeSession):
         # A replayed session answers nothing by itself.
         words_lost = self._server_events.words_lost
         self._driver.tell(reconnected)
+        if self._microphone.holds_utterance:
+            self._bstream.clear()  # its rest is part of the utterance
+        for frame in self._microphone.for_new_connection():
+            self._microphone.sent(frame)
+            super().push_audio(frame)
+        if dropped_s := self._microphone.take_dropped_s():
+            self._driver.tell(AudioDropped(now, dropped_s))
         self._driver.feed(f.Connected(now, knows_turn=False, words_lost=words_lost))
 
     def _connection_ended(self, cause: Exception | None, code: int | None) -> None:
@@ -218,7 +234,9 @@ class RealtimeSession(_impl.RealtimeSession):
         kept = []
         while not self._msg_ch.empty():
             event = self._msg_ch.recv_nowait()
-            if not dies_with_connection(event):
+            if not dies_with_connection(event) and not (
+                self._microphone.holds_utterance and brings_audio(event)
+            ):
                 kept.append(event)
         for event in kept:
             super().send_event(event)
@@ -330,8 +348,15 @@ class RealtimeSession(_impl.RealtimeSession):
             answers_turns=turns is not None and turns.create_response is not False,
             interrupts=turns is not None and turns.interrupt_response is not False,
         )
-        if event.get("type") == "response.done":
-            self._response_ended(event["response"])
+        match event.get("type"):
+            case "response.done":
+                self._response_ended(event["response"])
+            case "input_audio_buffer.speech_started":
+                self._microphone.speech_started()
+            case "input_audio_buffer.committed" | "input_audio_buffer.cleared":
+                self._microphone.turn_committed()
+            case _:
+                pass
 
     def _response_ended(self, response: dict[str, Any]) -> None:
         error = (response.get("status_details") or {}).get("error") or {}

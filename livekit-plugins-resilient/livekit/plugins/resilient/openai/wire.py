@@ -14,7 +14,7 @@ from ..log import logger
 if TYPE_CHECKING:
     from openai.types.realtime import RealtimeClientEvent
 
-__all__ = ["Wire", "dies_with_connection", "end_within", "is_event"]
+__all__ = ["Wire", "brings_audio", "dies_with_connection", "end_within", "is_event"]
 
 # Upstream's handler of a failed handler reads these, and would end the connection without.
 _AUDIO_DELTAS = ("response.output_audio.delta", "response.audio.delta")
@@ -107,3 +107,8 @@ def dies_with_connection(event: RealtimeClientEvent | dict[str, Any]) -> bool:
     """Whether an event is of no use on another connection: it is about a reply on its own."""
     kind = event["type"] if isinstance(event, dict) else event.type
     return kind in ("response.create", "response.cancel", "conversation.item.truncate")
+
+
+def brings_audio(event: RealtimeClientEvent | dict[str, Any]) -> bool:
+    """Whether an event carries microphone audio."""
+    return (event["type"] if isinstance(event, dict) else event.type) == "input_audio_buffer.append"
