@@ -61,9 +61,9 @@ class ResilienceOptions:
         reconnect_deadline_s: For one outage; once spent, the session fails for good.
         redial_base_s: Before the second dial, with full jitter; doubles up to `redial_cap_s`.
             The first redial is immediate.
-        redial_cap_s: Longest wait between two dials. On OpenAI these four and `healthy_after_s` have
-            no effect yet; upstream's own retry goes by `conn_options`.
+        redial_cap_s: Longest wait between two dials.
         healthy_after_s: Of connection that restore the outage budget; a finished turn does too.
+            OpenAI does not heed this and the four before it yet: `conn_options` rules there.
         gap_audio_s: Of microphone audio from an outage that the next connection is given, the
             newest; None keeps none. What is older is dropped, see `events.AudioDropped`.
         resend_utterance: OpenAI: what the caller was saying when the connection dropped is sent
