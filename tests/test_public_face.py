@@ -10,6 +10,7 @@ import textwrap
 import typing
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from livekit.agents import inference as upstream_inference
@@ -36,11 +37,15 @@ SESSIONS = {
 }
 
 
-def parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
+# `emit` takes any event, upstream's those of its own list; `truncate` names a type by an alias.
+SPELLED_OTHERWISE = {"emit", "truncate"}
+
+
+def parameters(function: Callable[..., object]) -> list[Any]:
     return list(inspect.signature(function).parameters.values())
 
 
-def shape(function: Callable[..., object]) -> list[tuple[str, object, object]]:
+def shape(function: Callable[..., object]) -> list[Any]:
     return [(p.name, p.kind, p.default) for p in parameters(function)]
 
 
@@ -92,7 +97,8 @@ def test_other_methods_have_upstreams_signatures(provider: str) -> None:
         for name in public_methods(upstream):
             if name == "with_azure":
                 continue
-            assert shape(getattr(ours, name)) == shape(getattr(upstream, name)), name
+            compare = shape if name in SPELLED_OTHERWISE else parameters
+            assert compare(getattr(ours, name)) == compare(getattr(upstream, name)), name
 
 
 def make_models(options: resilient.ResilienceOptions | None) -> dict[str, llm.RealtimeModel]:
