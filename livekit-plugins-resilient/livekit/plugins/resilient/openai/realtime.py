@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from aiohttp import ServerTimeoutError
 from livekit.agents import APIConnectionError, llm
 from livekit.agents.types import NOT_GIVEN, NotGivenOr
-from openai.types.realtime import ResponseCreateEvent
 
 from .._vendor.openai import realtime_model as _impl
 from ..connection_log import ConnectionLog
@@ -28,8 +26,9 @@ from ..telemetry import Telemetry
 from .failures import FailureStreak, fate_of_close, fate_of_error, final_refusal
 from .microphone import Microphone
 from .record import Record
+from .requests import Requests
 from .server_events import ServerEvents
-from .wire import Wire, brings_audio, dies_with_connection, end_within
+from .wire import Wire, end_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +52,6 @@ _CLOSE_WITHIN_S = 0.8
 
 Modalities: TypeAlias = 'list[Literal["text", "audio"]]'
 TextIfKnown: TypeAlias = NotGivenOr[str]
-ReplyFuture: TypeAlias = "asyncio.Future[llm.GenerationCreatedEvent]"
 
 
 class RealtimeModel(_impl.RealtimeModel):
@@ -105,12 +103,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._suspected = False
         self._expired = False
         self._streak = FailureStreak()
-        # What `generate_reply` sent, by its event id, and the futures that a drop caught.
-        self._composing = False
-        self._requests: dict[str, ResponseCreateEvent] = {}
-        self._held: dict[str, ReplyFuture] = {}
-        # Requests that a running response kept from being answered, before they are made again.
-        self._refused: list[str] = []
+        self._requests = Requests(self)
         # The tool calls that came, and those whose results went.
         self._called: set[str] = set()
         self._answered: set[str] = set()
@@ -120,9 +113,7 @@ class RealtimeSession(_impl.RealtimeSession):
         """Close the session: within a second, whatever the server does, and without raising."""
         self._driver.close()
         self._speaker.detach()
-        for future in self._held.values():
-            if not future.done():
-                future.set_exception(llm.RealtimeError("the session was closed"))
+        self._requests.close()
         await end_within(_CLOSE_WITHIN_S, super().aclose(), self._main_atask, self._socket is None)
 
     def emit(self, event: Any, *args: Any) -> None:
@@ -202,8 +193,7 @@ class RealtimeSession(_impl.RealtimeSession):
         source: ReconnectMode = "replayed" if self._record.replays_something else "fresh"
         reconnected = self._connection_log.connected(now, source)
         self._socket = ws_conn
-        held, self._held = self._held, {}
-        self._response_created_futures.update({k: v for k, v in held.items() if not v.done()})
+        self._requests.release()
         # A replayed session answers nothing by itself.
         words_lost = self._server_events.words_lost
         self._driver.tell(reconnected)
@@ -219,7 +209,9 @@ class RealtimeSession(_impl.RealtimeSession):
     def _connection_ended(self, cause: Exception | None, code: int | None) -> None:
         now = self._driver.now
         self._socket = None
-        self._drop_queued_requests()
+        # Requests that were not sent do not follow the replay; the driver issues them again.
+        for event in self._requests.drop_queued(with_audio=self._microphone.holds_utterance):
+            super().send_event(event)
         self._driver.feed(f.Disconnected(now))
         self._driver.tell(
             self._connection_log.ended(now, cause=cause, code=None if code is None else int(code))
@@ -229,26 +221,12 @@ class RealtimeSession(_impl.RealtimeSession):
     def _in_gap(self) -> bool:
         return self._socket is None and self._connection_log.was_connected
 
-    def _drop_queued_requests(self) -> None:
-        """Keep requests that were not sent from following the replay; they are reissued."""
-        kept = []
-        while not self._msg_ch.empty():
-            event = self._msg_ch.recv_nowait()
-            if not dies_with_connection(event) and not (
-                self._microphone.holds_utterance and brings_audio(event)
-            ):
-                kept.append(event)
-        for event in kept:
-            super().send_event(event)
-
     def _flush_before_replay(self) -> None:
         """Complete the record that is about to be replayed, and keep pending requests alive.
 
         Runs once per attempt to reconnect, and gives the same record however many it takes.
         """
-        # Upstream fails whatever is still in here once the replay is through.
-        self._held.update(self._response_created_futures)
-        self._response_created_futures.clear()
+        self._requests.hold()
         self._record.complete()
 
     # -- what the application asks for
@@ -261,35 +239,14 @@ class RealtimeSession(_impl.RealtimeSession):
         tools: NotGivenOr[list[llm.Tool]] = NOT_GIVEN,
     ) -> asyncio.Future[llm.GenerationCreatedEvent]:
         """As upstream's; a request that a drop catches is sent again, with the same future."""
-        self._composing = True
-        try:
-            future = super().generate_reply(
-                instructions=instructions, tool_choice=tool_choice, tools=tools
-            )
-        finally:
-            self._composing = False
-        request_id = next(reversed(self._requests))
-        if self._in_gap:
-            self._held[request_id] = future
-        self._driver.feed(f.ReplyRequested(self._driver.now, request_id))
-        future.add_done_callback(partial(self._request_done, request_id))
-        return future
-
-    def _request_done(self, request_id: str, future: ReplyFuture) -> None:
-        self._requests.pop(request_id, None)
-        now = self._driver.now
-        if future.cancelled():
-            self._driver.feed(f.ReplyCancelled(now, request_id))
-        elif future.exception() is not None:
-            self._driver.feed(f.ReplyRequestTimedOut(now, request_id))
+        ask = super().generate_reply
+        return self._requests.make(
+            lambda: ask(instructions=instructions, tool_choice=tool_choice, tools=tools)
+        )
 
     def send_event(self, event: RealtimeClientEvent | dict[str, Any]) -> None:
-        if isinstance(event, ResponseCreateEvent) and self._composing:
-            assert event.event_id is not None
-            self._requests[event.event_id] = event
-        if self._in_gap and dies_with_connection(event):
-            return  # the driver issues requests on the next connection
-        super().send_event(event)
+        if self._requests.takes(event):
+            super().send_event(event)
 
     def truncate(
         self,
@@ -363,8 +320,7 @@ class RealtimeSession(_impl.RealtimeSession):
         if self._streak.ended(response.get("status"), error.get("type")):
             logger.warning("a session whose responses fail is left")
             self.replace_connection()
-        while self._refused:
-            self.reissue(self._refused.pop())
+        self._requests.response_ended()
 
     def _handle_error(self, event: RealtimeErrorEvent) -> None:
         fate = fate_of_error(event.error.code)
@@ -375,7 +331,7 @@ class RealtimeSession(_impl.RealtimeSession):
         elif fate == "renew":
             self._expired = True
         elif fate == "ask_again":
-            self._refused.append(event_id)
+            self._requests.refused(event_id)
 
     def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
         super()._handle_conversion_item_added(event)
@@ -418,8 +374,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self.send_event({"type": "response.create", "event_id": redrive_id, "response": response})
 
     def reissue(self, request_id: str) -> None:
-        if request_id in self._requests:
-            self.send_event(self._requests[request_id])
+        self._requests.reissue(request_id)
 
     def words_of(self, generation_id: str, audio_s: float) -> str:
         return self._server_events.words_of(
