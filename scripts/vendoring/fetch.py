@@ -103,13 +103,18 @@ def _names(pins: Sequence[Pin]) -> str:
     return ", ".join(f"{p.dist} {p.version}" for p in pins)
 
 
+def index_was_unreachable(stderr: str) -> bool:
+    """Whether pip failed because the index did not answer, by what it printed."""
+    return any(sign in stderr for sign in _NETWORK_SIGNS)
+
+
 def _pip_failure(pins: Sequence[Pin], stderr: str) -> Exception:
     what = _names(pins)
     if any(sign in stderr for sign in _HASH_SIGNS):
         # pip quotes the hashes that it expected.
         wrong = _names([p for p in pins if p.sha256 in stderr] or pins)
         return HashMismatch(f"the index offers another file than the lock names for {wrong}")
-    if any(sign in stderr for sign in _NETWORK_SIGNS):
+    if index_was_unreachable(stderr):
         return IndexUnreachable(f"the package index could not be reached to fetch {what}")
     errors = [line for line in stderr.splitlines() if line.startswith("ERROR:")]
     said = errors[-1].removeprefix("ERROR:").strip() if errors else "nothing"
