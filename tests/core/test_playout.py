@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from livekit.plugins.resilient.core.playout import (
+    UNTRANSCRIBED,
     ReplyProgress,
     TranscriptDelta,
     words_with_audio,
@@ -94,3 +98,157 @@ def test_more_audio_never_takes_words_back(
     deltas = [TranscriptDelta(f" {word}") for word in words]
     cuts = [len(words_with_audio(deltas, t, rate_cps)) for t in sorted(times)]
     assert cuts == sorted(cuts)
+
+
+# Against a speaker whose every word has a known place --------------------------------------------
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A reply as it is really spoken, and as its provider sends it.
+
+    Attributes:
+        words: each with a leading space.
+        lasts_s: how long each takes to say.
+        lead_s: how far the transcript runs ahead of the audio; negative lags behind.
+        step_s: audio per message.
+    """
+
+    words: list[str]
+    lasts_s: list[float]
+    lead_s: float
+    step_s: float
+
+    @property
+    def ends_s(self) -> list[float]:
+        return list(accumulate(self.lasts_s))
+
+    def arrived(
+        self, audio_s: float, *, timed: bool = False, complete: bool = False
+    ) -> ReplyProgress:
+        """What a client has noted once `audio_s` seconds of audio were sent, all within steps."""
+        progress = ReplyProgress()
+        starts = [0.0, *self.ends_s[:-1]]
+        sent, at_s = 0, 0.0
+        while True:
+            while sent < len(self.words) and starts[sent] - self.lead_s <= at_s + EPSILON_S:
+                start_s = starts[sent] if timed else None
+                progress.transcribed(TranscriptDelta(self.words[sent], start_s))
+                sent += 1
+            if at_s >= audio_s - EPSILON_S:
+                break
+            step_s = min(self.step_s, audio_s - at_s)
+            progress.received(step_s)
+            at_s += step_s
+        if complete:
+            for word, start_s in zip(self.words[sent:], starts[sent:], strict=True):
+                progress.transcribed(TranscriptDelta(word, start_s if timed else None))
+            progress.completed()
+        return progress
+
+    def heard(self, audio_s: float, *, and_words: int = 0) -> str:
+        """The words that end by `audio_s`, and so many more."""
+        count = sum(end_s <= audio_s + 0.002 for end_s in self.ends_s)
+        return "".join(self.words[: count + and_words])
+
+
+EPSILON_S = 1e-9
+
+shares = st.floats(0.01, 1.0)
+
+
+def speakers(
+    leads: st.SearchStrategy[float], speeds: st.SearchStrategy[float]
+) -> st.SearchStrategy[Speaker]:
+    """Speakers of which each word takes `speeds` times as long as at `RATE_CPS`."""
+
+    def speaker(spoken: list[tuple[str, float]], lead_s: float, step_s: float) -> Speaker:
+        texts = [f" {word}" for word, _ in spoken]
+        lasts_s = [
+            len(text) / RATE_CPS * speed for text, (_, speed) in zip(texts, spoken, strict=True)
+        ]
+        return Speaker(texts, lasts_s, lead_s, step_s)
+
+    word = st.tuples(st.text("abc", min_size=1, max_size=8), speeds)
+    return st.builds(speaker, st.lists(word, min_size=1, max_size=25), leads, st.floats(0.05, 0.5))
+
+
+def require_true(speaker: Speaker, kept: str, heard_s: float) -> None:
+    """Never more than was heard and one word, and never empty."""
+    assert kept
+    assert speaker.heard(heard_s, and_words=1).startswith(kept)
+
+
+AT_MOST_AS_SLOW = st.floats(0.3, 1.0)
+ANY_SPEED = st.floats(0.3, 4.0)
+
+
+@given(speakers(st.floats(0.0, 20.0), AT_MOST_AS_SLOW), shares, shares)
+def test_a_transcript_ahead_promises_no_word_too_many(
+    speaker: Speaker, sent: float, share: float
+) -> None:
+    audio_s = speaker.ends_s[-1] * sent
+    progress = speaker.arrived(audio_s)
+    require_true(speaker, progress.spoken(RATE_CPS, audio_s * share), audio_s * share)
+
+
+@given(speakers(st.just(0.0), ANY_SPEED), shares, shares)
+def test_a_transcript_in_step_follows_any_speed_and_pause(
+    speaker: Speaker, sent: float, share: float
+) -> None:
+    audio_s = speaker.ends_s[-1] * sent
+    progress = speaker.arrived(audio_s)
+    # Arrival is known to a message of audio, which can hold several short words.
+    late_s = audio_s * share + speaker.step_s
+    kept = progress.spoken(RATE_CPS, audio_s * share)
+    assert speaker.heard(late_s, and_words=1).startswith(kept)
+
+
+@given(speakers(st.floats(-20.0, -1.0), ANY_SPEED), shares, shares)
+def test_a_transcript_that_lags_records_what_it_can_and_marks_the_rest(
+    speaker: Speaker, sent: float, share: float
+) -> None:
+    audio_s = speaker.ends_s[-1] * sent
+    progress = speaker.arrived(audio_s)
+    kept = progress.heard(RATE_CPS, audio_s * share)
+    if kept != UNTRANSCRIBED:
+        require_true(speaker, kept, audio_s * share)
+        # What has come of a transcript that follows the audio has begun to be said.
+        assert progress.spoken(RATE_CPS) == progress.text
+
+
+@given(speakers(st.floats(-20.0, 20.0), ANY_SPEED), shares, shares)
+def test_times_of_the_provider_are_believed(speaker: Speaker, sent: float, share: float) -> None:
+    audio_s = speaker.ends_s[-1] * sent
+    kept = speaker.arrived(audio_s, timed=True).heard(RATE_CPS, audio_s * share)
+    if kept != UNTRANSCRIBED:
+        require_true(speaker, kept, audio_s * share)
+
+
+@given(speakers(st.floats(-20.0, 20.0), st.just(1.0)), st.floats(0.2, 5.0), shares)
+def test_a_complete_reply_is_spread_over_its_audio(
+    speaker: Speaker, slowness: float, share: float
+) -> None:
+    lasts_s = [last_s * slowness for last_s in speaker.lasts_s]
+    speaker = replace(speaker, lasts_s=lasts_s)
+    whole_s = speaker.ends_s[-1]
+    progress = speaker.arrived(whole_s, complete=True)
+    require_true(speaker, progress.spoken(RATE_CPS, whole_s * share), whole_s * share)
+    assert progress.spoken(RATE_CPS) == "".join(speaker.words)
+
+
+@given(speakers(st.floats(-20.0, 20.0), ANY_SPEED), shares, st.lists(shares, min_size=2))
+def test_more_heard_never_takes_words_back_however_they_arrive(
+    speaker: Speaker, sent: float, heard: list[float]
+) -> None:
+    progress = speaker.arrived(speaker.ends_s[-1] * sent)
+    cuts = [len(progress.spoken(RATE_CPS, progress.audio_s * share)) for share in sorted(heard)]
+    assert cuts == sorted(cuts)
+
+
+def test_what_was_heard_without_words_is_marked() -> None:
+    progress = ReplyProgress()
+    assert progress.heard(RATE_CPS) == ""
+    progress.received(1.0)
+    assert progress.heard(RATE_CPS) == UNTRANSCRIBED
+    assert progress.heard(RATE_CPS, 0.0) == ""
