@@ -29,6 +29,7 @@ from livekit.plugins.resilient.events import (
     Disconnected,
     FirstAudioAfterReconnect,
     GenerationFinalised,
+    HandedOver,
     Reconnected,
     ReconnectMode,
     RedriveDecided,
@@ -105,6 +106,7 @@ def test_a_session_exports_exactly_these_points(exporter: Exporter) -> None:
     telemetry.record(FirstAudioAfterReconnect(at=14.25, seconds=3.75))
     telemetry.record(AudioDropped(at=14.5, seconds=2.5))
     telemetry.record(GenerationFinalised(at=20.0, reason="stalled", open_s=6.0, idle_s=4.0))
+    telemetry.record(HandedOver(at=21.0, overlapped=True))
     telemetry.generation_closed(6.0, terminated=False)
 
     assert Tally(exporter.points()) == Tally(
@@ -124,6 +126,7 @@ def test_a_session_exports_exactly_these_points(exporter: Exporter) -> None:
             point("generation.duration", 4.0, 1, provider="google"),
             point("generation.unterminated", 2, provider="google"),
             point("generation.finalised", 1, provider="google", reason="stalled"),
+            point("handovers", 1, provider="google", overlapped=True),
         ]
     )
 
@@ -262,6 +265,8 @@ def record_everything(telemetry: Telemetry) -> None:
             telemetry.record(RedriveOutcome(at=5.0, outcome=outcome))
     for reason in get_args(FinaliseReason):
         telemetry.record(GenerationFinalised(at=6.0, reason=reason, open_s=1.0, idle_s=1.0))
+    for overlapped in (True, False):
+        telemetry.record(HandedOver(at=6.0, overlapped=overlapped))
     telemetry.generation_closed(1.0, terminated=True)
     telemetry.generation_closed(1.0, terminated=False)
 
@@ -275,6 +280,7 @@ def test_attributes_are_of_the_closed_sets(exporter: Exporter) -> None:
         "mode": set(get_args(ReconnectMode)),
         "outcome": set(get_args(RedriveResult)),
         "reason": {*get_args(RedriveCause), *get_args(FinaliseReason)},
+        "overlapped": {True, False},
     }
     seen: dict[str, set[object]] = {}
     for exported in exporter.points():

@@ -15,14 +15,19 @@ from .core.decisions import FinaliseReason, RedriveCause, RedriveResult
 
 __all__ = [
     "AudioDropped",
+    "ContinuationRejected",
     "Disconnected",
     "FirstAudioAfterReconnect",
     "GenerationFinalised",
+    "GoAwayReceived",
+    "HandedOver",
+    "HandedOver",
     "ReconnectMode",
     "Reconnected",
     "RedriveDecided",
     "RedriveOutcome",
     "ResilienceEvent",
+    "ToolResultRedelivered",
 ]
 
 ReconnectMode: TypeAlias = Literal["resumed", "replayed", "fresh"]
@@ -59,6 +64,20 @@ class Reconnected:
     mode: ReconnectMode
     gap_s: float
     attempts: int
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """A new connection took the place of one that we gave up before it ended.
+
+    Attributes:
+        at: Monotonic seconds at which the new connection could take audio.
+        overlapped: It held the context before the old one was left, so that there was no gap.
+            False where it was dialled after that; `Reconnected` then has the gap.
+    """
+
+    at: float
+    overlapped: bool
 
 
 @dataclass(frozen=True)
@@ -134,12 +153,71 @@ class AudioDropped:
     seconds: float
 
 
+@dataclass(frozen=True)
+class ContinuationRejected:
+    """A session could not be restored from its handle, which is forgotten; a fresh one follows.
+
+    Attributes:
+        at: Monotonic seconds.
+        code: WebSocket close code, where the server sent one.
+    """
+
+    at: float
+    code: int | None = None
+
+
+@dataclass(frozen=True)
+class GoAwayReceived:
+    """The server announced the end of the connection.
+
+    Attributes:
+        at: Monotonic seconds.
+        time_left_s: Seconds until then, 0 or more, as the server said.
+    """
+
+    at: float
+    time_left_s: float
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """A planned move to a new connection is done.
+
+    Attributes:
+        at: Monotonic seconds.
+        overlapped: Whether the old connection served until the new one did; False where the
+            provider would not have both at once.
+    """
+
+    at: float
+    overlapped: bool
+
+
+@dataclass(frozen=True)
+class ToolResultRedelivered:
+    """A tool's result went to another connection than the one its call came from.
+
+    Attributes:
+        at: Monotonic seconds.
+        form: "native": as the call's answer, where the session knows the call. "text": told in
+            words, where it does not.
+    """
+
+    at: float
+    form: Literal["native", "text"]
+
+
 ResilienceEvent: TypeAlias = (
     Disconnected
     | Reconnected
+    | HandedOver
     | RedriveDecided
     | RedriveOutcome
     | GenerationFinalised
     | FirstAudioAfterReconnect
     | AudioDropped
+    | ContinuationRejected
+    | GoAwayReceived
+    | HandedOver
+    | ToolResultRedelivered
 )

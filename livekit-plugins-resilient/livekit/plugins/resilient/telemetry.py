@@ -24,6 +24,7 @@ from .events import (
     Disconnected,
     FirstAudioAfterReconnect,
     GenerationFinalised,
+    HandedOver,
     Reconnected,
     RedriveDecided,
     RedriveOutcome,
@@ -56,6 +57,7 @@ _Attributes = dict[str, str | int]
 @dataclass(frozen=True, slots=True)
 class _Instruments:
     reconnects: Counter
+    handovers: Counter
     gap: Histogram
     first_audio: Histogram
     redrives: Counter
@@ -63,6 +65,10 @@ class _Instruments:
     unterminated: Counter
     finalised: Counter
     audio_dropped: Histogram
+    rejected: Counter
+    go_aways: Counter
+    handovers: Counter
+    redelivered: Counter
 
 
 _instruments: weakref.WeakKeyDictionary[Meter, _Instruments] = weakref.WeakKeyDictionary()
@@ -87,6 +93,11 @@ def _create_instruments(meter: Meter) -> _Instruments:
             "livekit.resilient.reconnects",
             unit="{reconnect}",
             description="Connections that took over a session from an earlier one",
+        ),
+        handovers=meter.create_counter(
+            "livekit.resilient.handovers",
+            unit="{handover}",
+            description="Connections that were given up for another before they ended",
         ),
         gap=seconds(
             "livekit.resilient.reconnect.gap",
@@ -118,6 +129,26 @@ def _create_instruments(meter: Meter) -> _Instruments:
         audio_dropped=seconds(
             "livekit.resilient.reconnect.audio_dropped",
             description="Microphone audio of an outage that no connection could take",
+        ),
+        rejected=meter.create_counter(
+            "livekit.resilient.continuations_rejected",
+            unit="{rejection}",
+            description="Handles from which a session could not be restored",
+        ),
+        go_aways=meter.create_counter(
+            "livekit.resilient.go_aways",
+            unit="{notice}",
+            description="Announcements of a connection's end",
+        ),
+        handovers=meter.create_counter(
+            "livekit.resilient.handovers",
+            unit="{handover}",
+            description="Planned moves to a new connection",
+        ),
+        redelivered=meter.create_counter(
+            "livekit.resilient.tool_results_redelivered",
+            unit="{result}",
+            description="Tool results that went to another connection than their call came from",
         ),
     )
 
@@ -172,6 +203,8 @@ class Telemetry:
                 to.reconnects.add(1, self._reconnect_attributes(event))
                 to.gap.record(event.gap_s, self._with(mode=event.mode))
                 self._drop = None
+            case HandedOver():
+                to.handovers.add(1, self._with(overlapped=event.overlapped))
             case RedriveDecided():
                 self._redrive_reason = event.reason
             case RedriveOutcome():
@@ -182,6 +215,14 @@ class Telemetry:
                 to.first_audio.record(event.seconds, self._base)
             case AudioDropped():
                 to.audio_dropped.record(event.seconds, self._base)
+            case ContinuationRejected():
+                to.rejected.add(1, self._with(code=event.code))
+            case GoAwayReceived():
+                to.go_aways.add(1, self._base)
+            case HandedOver():
+                to.handovers.add(1, self._with(overlapped=event.overlapped))
+            case ToolResultRedelivered():
+                to.redelivered.add(1, self._with(form=event.form))
             case _:
                 assert_never(event)
 
