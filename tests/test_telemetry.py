@@ -10,7 +10,7 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import pytest
 from opentelemetry.metrics import Counter, Histogram, NoOpMeter
@@ -26,15 +26,18 @@ from livekit.plugins.resilient.core.decisions import FinaliseReason, RedriveCaus
 from livekit.plugins.resilient.errors import OptionError
 from livekit.plugins.resilient.events import (
     AudioDropped,
+    ContinuationRejected,
     Disconnected,
     FirstAudioAfterReconnect,
     GenerationFinalised,
+    GoAwayReceived,
     HandedOver,
     Reconnected,
     ReconnectMode,
     RedriveDecided,
     RedriveOutcome,
     ResilienceEvent,
+    ToolResultRedelivered,
 )
 from livekit.plugins.resilient.telemetry import METER_NAME, SECONDS_BUCKETS, Telemetry
 
@@ -107,6 +110,9 @@ def test_a_session_exports_exactly_these_points(exporter: Exporter) -> None:
     telemetry.record(AudioDropped(at=14.5, seconds=2.5))
     telemetry.record(GenerationFinalised(at=20.0, reason="stalled", open_s=6.0, idle_s=4.0))
     telemetry.record(HandedOver(at=21.0, overlapped=True))
+    telemetry.record(GoAwayReceived(at=22.0, time_left_s=10.0))
+    telemetry.record(ContinuationRejected(at=23.0, code=1008))
+    telemetry.record(ToolResultRedelivered(at=24.0, form="text"))
     telemetry.generation_closed(6.0, terminated=False)
 
     assert Tally(exporter.points()) == Tally(
@@ -127,6 +133,9 @@ def test_a_session_exports_exactly_these_points(exporter: Exporter) -> None:
             point("generation.unterminated", 2, provider="google"),
             point("generation.finalised", 1, provider="google", reason="stalled"),
             point("handovers", 1, provider="google", overlapped=True),
+            point("go_aways", 1, provider="google"),
+            point("continuations_rejected", 1, provider="google", code=1008),
+            point("tool_results_redelivered", 1, provider="google", form="text"),
         ]
     )
 
@@ -267,6 +276,11 @@ def record_everything(telemetry: Telemetry) -> None:
         telemetry.record(GenerationFinalised(at=6.0, reason=reason, open_s=1.0, idle_s=1.0))
     for overlapped in (True, False):
         telemetry.record(HandedOver(at=6.0, overlapped=overlapped))
+    telemetry.record(GoAwayReceived(at=6.0, time_left_s=10.0))
+    telemetry.record(ContinuationRejected(at=6.0, code=1001))
+    forms: tuple[Literal["native", "text"], ...] = ("native", "text")
+    for form in forms:
+        telemetry.record(ToolResultRedelivered(at=6.0, form=form))
     telemetry.generation_closed(1.0, terminated=True)
     telemetry.generation_closed(1.0, terminated=False)
 
@@ -281,6 +295,7 @@ def test_attributes_are_of_the_closed_sets(exporter: Exporter) -> None:
         "outcome": set(get_args(RedriveResult)),
         "reason": {*get_args(RedriveCause), *get_args(FinaliseReason)},
         "overlapped": {True, False},
+        "form": {"native", "text"},
     }
     seen: dict[str, set[object]] = {}
     for exported in exporter.points():

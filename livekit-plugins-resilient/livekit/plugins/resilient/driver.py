@@ -104,6 +104,11 @@ class Driver:
         """Monotonic seconds, the clock of every fact."""
         return self._loop.time()
 
+    @property
+    def rests_from(self) -> float | None:
+        """See `Conversation.rests_from`."""
+        return self._conversation.rests_from
+
     def feed(self, fact: f.Fact) -> None:
         """Take a fact and carry out what it leads to.
 

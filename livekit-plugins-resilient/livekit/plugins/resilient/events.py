@@ -21,7 +21,6 @@ __all__ = [
     "GenerationFinalised",
     "GoAwayReceived",
     "HandedOver",
-    "HandedOver",
     "ReconnectMode",
     "Reconnected",
     "RedriveDecided",
@@ -180,20 +179,6 @@ class GoAwayReceived:
 
 
 @dataclass(frozen=True)
-class HandedOver:
-    """A planned move to a new connection is done.
-
-    Attributes:
-        at: Monotonic seconds.
-        overlapped: Whether the old connection served until the new one did; False where the
-            provider would not have both at once.
-    """
-
-    at: float
-    overlapped: bool
-
-
-@dataclass(frozen=True)
 class ToolResultRedelivered:
     """A tool's result went to another connection than the one its call came from.
 
@@ -218,6 +203,5 @@ ResilienceEvent: TypeAlias = (
     | AudioDropped
     | ContinuationRejected
     | GoAwayReceived
-    | HandedOver
     | ToolResultRedelivered
 )

@@ -21,14 +21,17 @@ from .core.decisions import RedriveCause
 from .errors import OptionError
 from .events import (
     AudioDropped,
+    ContinuationRejected,
     Disconnected,
     FirstAudioAfterReconnect,
     GenerationFinalised,
+    GoAwayReceived,
     HandedOver,
     Reconnected,
     RedriveDecided,
     RedriveOutcome,
     ResilienceEvent,
+    ToolResultRedelivered,
 )
 from .version import __version__
 
@@ -67,7 +70,6 @@ class _Instruments:
     audio_dropped: Histogram
     rejected: Counter
     go_aways: Counter
-    handovers: Counter
     redelivered: Counter
 
 
@@ -139,11 +141,6 @@ def _create_instruments(meter: Meter) -> _Instruments:
             "livekit.resilient.go_aways",
             unit="{notice}",
             description="Announcements of a connection's end",
-        ),
-        handovers=meter.create_counter(
-            "livekit.resilient.handovers",
-            unit="{handover}",
-            description="Planned moves to a new connection",
         ),
         redelivered=meter.create_counter(
             "livekit.resilient.tool_results_redelivered",
@@ -219,8 +216,6 @@ class Telemetry:
                 to.rejected.add(1, self._with(code=event.code))
             case GoAwayReceived():
                 to.go_aways.add(1, self._base)
-            case HandedOver():
-                to.handovers.add(1, self._with(overlapped=event.overlapped))
             case ToolResultRedelivered():
                 to.redelivered.add(1, self._with(form=event.form))
             case _:

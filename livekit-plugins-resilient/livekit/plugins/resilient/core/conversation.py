@@ -75,6 +75,18 @@ class Conversation:
         """Whether the caller waits for a reply, or the application for one it requested."""
         return self._replies.owes
 
+    @property
+    def rests_from(self) -> float | None:
+        """From when on nothing is under way: no reply open or owed, no call, nobody speaking.
+
+        None while something is. It may lie ahead, since a pause in the caller's voice is no end.
+        """
+        busy = self._open is not None or self._replies.owes or self._replies.calls_open
+        if busy or self._speech.voice is not Voice.QUIET:
+            return None
+        last_at = self._speech.last_at
+        return float("-inf") if last_at is None else last_at + self._bounds.speech_quiet_s
+
     def receive(self, fact: f.Fact) -> tuple[Decision, ...]:
         """Take a fact; returns what to do about it now, in order. Then ask `next_deadline()`.
 

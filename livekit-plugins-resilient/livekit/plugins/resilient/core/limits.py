@@ -50,6 +50,25 @@ COVERAGE_GRACE_S = 0.25
 handle was on its way already. Above a long round trip to a provider.
 Source: our choice. Date: 2026-11."""
 
+HANDLE_WAIT_S = 1.5
+"""Seconds after a turn in which its handle is waited for before the connection is left: handles
+were seen to come a little after the turn's end. Source: report googleapis/python-genai#2527; the
+length is our choice. Date: 2026-11."""
+
+# --- leaving a connection ----------------------------------------------------------------------
+
+GOAWAY_MARGIN_S = 2.0
+"""Seconds before an announced end by which the connection is left, whatever is under way: two
+slow dials. Source: our choice. Date: 2026-11."""
+
+CLOSE_TIMEOUT_S = 0.5
+"""Seconds that a server is given to answer a CLOSE before the socket is cut, so that hanging up
+stays within 1. Source: our choice; the websockets library waits 10. Date: 2026-11."""
+
+OVERLAP_RETRY_S = 1.0
+"""Seconds between two tries to dial a second connection beside one that still serves.
+Source: our choice. Date: 2026-11."""
+
 # --- owed replies ------------------------------------------------------------------------------
 
 REDRIVE_AFTER_S = 3.0

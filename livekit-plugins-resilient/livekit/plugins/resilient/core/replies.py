@@ -202,6 +202,11 @@ class Replies:
         """Whether anybody waits for a reply that has not been heard."""
         return self.owed is not None or bool(self._requests)
 
+    @property
+    def calls_open(self) -> bool:
+        """Whether a tool call waits for its result."""
+        return bool(self._calls)
+
     # --- the re-drive ---------------------------------------------------------------------------
 
     @property
