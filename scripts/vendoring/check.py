@@ -19,17 +19,29 @@ from .versions import Version
 
 OK = "OK"
 DRIFT = "DRIFT"
+OBSOLETE = "OBSOLETE"
+REDUNDANT = "REDUNDANT"
+INEFFECTIVE = "INEFFECTIVE"
+INVALID = "INVALID"
+LEAK = "LEAK"
+MISSING = "MISSING"
 NOT_APPLICABLE = "-"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The verdict on one patch or override on one version."""
+    """The verdict on one patch or override on one version.
+
+    `applied` says whether the patch is meant for that version; `reason` is what a probe said, and
+    may quote upstream.
+    """
 
     id: str
     version: Version
     status: str
     detail: str = ""
+    applied: bool = True
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +135,7 @@ def _check_patches(inventory: Inventory, upstream: _Upstream, version: Version) 
         target = inventory.targets.get(patch.target)
         source, origin = upstream.source(target), target.origin(version)
         if source is None or origin is None or version not in patch.applies_to:
-            findings.append(Finding(patch.id, version, NOT_APPLICABLE))
+            findings.append(Finding(patch.id, version, NOT_APPLICABLE, applied=False))
             continue
         try:
             data = _apply_checked(stacked.get(target.name, source.data), patch, applied, source)
@@ -166,7 +178,7 @@ def _check_override(
 ) -> Finding:
     source = upstream.source(inventory.targets.get(override.target))
     if source is None:
-        return Finding(override.id, version, NOT_APPLICABLE)
+        return Finding(override.id, version, NOT_APPLICABLE, applied=False)
     try:
         found = check_override(source, override)
     except PatchProblem as e:

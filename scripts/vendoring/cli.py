@@ -7,6 +7,7 @@ import datetime
 import difflib
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from . import engine, tree
@@ -18,7 +19,7 @@ from .layout import Layout
 from .leak import check_repository
 from .locks import locked_version
 from .patchfile import Patch
-from .verify import verify
+from .verify import verify, versions_to_check
 from .versions import Version
 
 Command: TypeAlias = Callable[[Layout, argparse.Namespace], int]
@@ -40,16 +41,33 @@ def _progress(text: str) -> None:
 
 
 def _verify(layout: Layout, args: argparse.Namespace) -> int:
-    versions = [Version.parse(text) for text in args.version] or None
+    versions = [Version.parse(text) for text in args.version]
     if args.locked and versions:
         raise VendoringError("verify: give either --locked or versions, not both")
+    for path in filter(None, (args.json, args.markdown)):
+        _check_writable(path)
+    unsupported: list[Version] = []
     if args.locked:
         versions = [locked_version(layout)]
-    report = verify(layout, versions, probes=not args.static, log=_progress)
+    elif not versions:
+        versions, unsupported = versions_to_check(layout, ask_index=not args.static, pre=args.pre)
+    report = verify(
+        layout, versions, probes=not args.static, unsupported=unsupported, log=_progress
+    )
     print(report.table())
     for line in report.details():
         print(line)
-    return 0 if report.passed else NEEDS_A_PERSON
+    if args.json is not None:
+        args.json.write_text(report.json(), "utf-8")
+    if args.markdown is not None:
+        args.markdown.write_text(report.markdown(), "utf-8")
+    return report.exit_code
+
+
+def _check_writable(path: Path) -> None:
+    """A report that cannot be written is better told before the work than after it."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise VendoringError(f"verify: {path} cannot be written: its folder must exist")
 
 
 def _show(layout: Layout, args: argparse.Namespace) -> int:
@@ -137,9 +155,22 @@ def _parser() -> argparse.ArgumentParser:
     fetch.add_argument("version", nargs="+", metavar="VERSION")
 
     check = command("verify", _verify, "check all patches and overrides; prints the table")
-    check.add_argument("version", nargs="*", metavar="VERSION", help="default: all known")
+    check.add_argument(
+        "version",
+        nargs="*",
+        metavar="VERSION",
+        help="check these and the locked one; default: every release from the oldest supported "
+        "to the newest on the index",
+    )
     check.add_argument("--locked", action="store_true", help="only the locked version")
-    check.add_argument("--static", action="store_true", help="leave the probes out")
+    check.add_argument(
+        "--static",
+        action="store_true",
+        help="run no probes and ask no index: only the releases in the lock files",
+    )
+    check.add_argument("--pre", action="store_true", help="pre-releases too")
+    check.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    check.add_argument("--markdown", type=Path, metavar="FILE", help="write the report as a table")
 
     show = command("show", _show, "print on the terminal the diff that a patch makes")
     show.add_argument("id", metavar="ID")

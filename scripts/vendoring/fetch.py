@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from .errors import DownloadFailed, HashMismatch, IndexUnreachable, PipMissing
+from .errors import DownloadFailed, HashMismatch, IndexUnreachable, PipMissing, VendoringError
 from .hashing import sha256
 from .layout import Layout
 from .locks import Pin, pins_for
@@ -70,33 +70,49 @@ def locked_directory(folder: Path) -> Iterator[None]:
 
 def download(pins: Sequence[Pin], into: Path) -> dict[str, Path]:
     """Fetch the pinned wheels with the running interpreter's pip and check each hash again."""
-    if importlib.util.find_spec("pip") is None:
-        raise PipMissing(
-            f"{sys.executable} has no pip, which is needed to fetch upstream: "
-            "run `python -m ensurepip` or use an environment with pip"
-        )
-    requirements = into / "requirements.txt"
-    requirements.write_text("".join(p.requirement() + "\n" for p in pins), encoding="utf-8")
-    # fmt: off
-    command = [
-        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
-        "--require-hashes", "--no-input", "--disable-pip-version-check",
-        "--requirement", str(requirements), "--dest", str(into),
-    ]
-    # fmt: on
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [pin.requirement() for pin in pins]
+    run = _run_pip(["--require-hashes"], lines, into)
     if run.returncode != 0:
-        raise _pip_failure(pins, run.stderr)
-    wheels = {}
-    for wheel in into.glob("*.whl"):
-        name = wheel.name.split("-")[0].replace("_", "-")
-        wheels[name] = wheel
+        raise _download_failure(pins, run.stderr)
+    wheels = _wheels_in(into)
     for pin in pins:
         if pin.dist not in wheels:
             raise DownloadFailed(f"pip did not deliver a wheel of {pin.dist} {pin.version}")
         if sha256(wheels[pin.dist].read_bytes()) != pin.sha256:
             raise HashMismatch(f"the wheel of {pin.dist} {pin.version} is not the locked one")
     return wheels
+
+
+def download_unlocked(requirements: Sequence[str], what: str, into: Path) -> dict[str, Path]:
+    """Fetch wheels that no lock names yet. `what` is what an error calls them."""
+    run = _run_pip([], requirements, into)
+    if run.returncode != 0:
+        raise pip_failure(what, run.stderr)
+    return _wheels_in(into)
+
+
+def _run_pip(
+    options: Sequence[str], requirements: Sequence[str], into: Path
+) -> subprocess.CompletedProcess[str]:
+    if importlib.util.find_spec("pip") is None:
+        raise PipMissing(
+            f"{sys.executable} has no pip, which is needed to fetch upstream: "
+            "run `python -m ensurepip` or use an environment with pip"
+        )
+    listed = into / "requirements.txt"
+    listed.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
+    # fmt: off
+    command = [
+        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
+        *options, "--no-input", "--disable-pip-version-check",
+        "--requirement", str(listed), "--dest", str(into),
+    ]
+    # fmt: on
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _wheels_in(folder: Path) -> dict[str, Path]:
+    return {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in folder.glob("*.whl")}
 
 
 def _names(pins: Sequence[Pin]) -> str:
@@ -108,12 +124,16 @@ def index_was_unreachable(stderr: str) -> bool:
     return any(sign in stderr for sign in _NETWORK_SIGNS)
 
 
-def _pip_failure(pins: Sequence[Pin], stderr: str) -> Exception:
-    what = _names(pins)
+def _download_failure(pins: Sequence[Pin], stderr: str) -> VendoringError:
     if any(sign in stderr for sign in _HASH_SIGNS):
         # pip quotes the hashes that it expected.
         wrong = _names([p for p in pins if p.sha256 in stderr] or pins)
         return HashMismatch(f"the index offers another file than the lock names for {wrong}")
+    return pip_failure(_names(pins), stderr)
+
+
+def pip_failure(what: str, stderr: str) -> VendoringError:
+    """Why pip could not get something, by what it printed."""
     if index_was_unreachable(stderr):
         return IndexUnreachable(f"the package index could not be reached to fetch {what}")
     errors = [line for line in stderr.splitlines() if line.startswith("ERROR:")]

@@ -41,6 +41,11 @@ class Layout:
         return self.root / "vendor" / "range.lock"
 
     @property
+    def seen_lock(self) -> Path:
+        """Pins of releases that no lock file has yet, as first seen on the index; git-ignored."""
+        return self.cache / "vendoring" / "seen.lock"
+
+    @property
     def targets(self) -> Path:
         return self.root / "vendor" / "targets.toml"
 

@@ -76,10 +76,15 @@ def known_versions(layout: Layout) -> list[Version]:
 
 
 def pins_for(layout: Layout, version: Version) -> tuple[Pin, ...]:
-    """The three pins of one version. Raises UnsupportedVersion when no lock file has them."""
+    """The three pins of one version.
+
+    Raises UnsupportedVersion when no lock file has them, nor were they seen on the index.
+    """
     if version == locked_version(layout):
         return locked_pins(layout)
     pins = [p for p in read_lock(layout.range_lock) if p.version == version]
+    if not pins and layout.seen_lock.exists():
+        pins = [p for p in read_lock(layout.seen_lock) if p.version == version]
     if not pins:
         known = known_versions(layout)
         raise UnsupportedVersion(

@@ -1,71 +1,48 @@
-"""Verification: every patch and override on every version, and every probe on the locked one."""
+"""Verification: every patch and override on every version, and every probe bare and patched."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from .check import (
     DRIFT,
-    NOT_APPLICABLE,
+    INEFFECTIVE,
+    INVALID,
+    LEAK,
+    OBSOLETE,
     OK,
     Finding,
     Inventory,
     check_version,
     orphaned_anchors,
 )
+from .index import ensure_pins, offered
 from .layout import Layout
 from .leak import UpstreamText, load_allowed
-from .locks import known_versions, locked_version, pins_for
+from .locks import known_versions, locked_version
 from .patchfile import OVERRIDES_FILE, Patch
 from .probes import Outcome, build_overlay, run_probes
+from .report import Report
 from .versions import Version
 
 Log = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Report:
-    """All findings. `locked` is the version whose findings decide."""
+def versions_to_check(
+    layout: Layout, *, ask_index: bool, pre: bool = False
+) -> tuple[list[Version], list[Version]]:
+    """Every release from the oldest supported one to the newest, and those outside of the range.
 
-    locked: Version
-    versions: tuple[Version, ...]
-    findings: tuple[Finding, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether everything on the locked version is OK."""
-        return not any(
-            f.status not in (OK, NOT_APPLICABLE) for f in self.findings if f.version == self.locked
-        )
-
-    def table(self) -> str:
-        """Patch by version, as text."""
-        ids = list(dict.fromkeys(f.id for f in self.findings))
-        status = {(f.id, f.version): f.status for f in self.findings}
-        header = ["", *(f"{v}{'*' if v == self.locked else ''}" for v in self.versions)]
-        rows = [[i, *(status.get((i, v), "") for v in self.versions)] for i in ids]
-        widths = [max(len(row[c]) for row in [header, *rows]) for c in range(len(header))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in [header, *rows]
-        ]
-        return "\n".join([*lines, "", f"* locked version. {_summary(self.findings, self.locked)}"])
-
-    def details(self) -> list[str]:
-        """What is wrong, one line each. Drift on other versions than the locked one is history."""
-        return [
-            f"{f.id} on {f.version}: {f.status}: {f.detail}"
-            for f in self.findings
-            if f.status not in (OK, NOT_APPLICABLE)
-            and (f.version == self.locked or f.status != DRIFT)
-        ]
-
-
-def _summary(findings: Sequence[Finding], locked: Version) -> str:
-    mine = [f for f in findings if f.version == locked]
-    bad = [f for f in mine if f.status not in (OK, NOT_APPLICABLE)]
-    return f"{len(mine) - len(bad)} of {len(mine)} OK on {locked}."
+    With `ask_index` the index is asked for releases that no lock file has yet. Of what lies outside
+    only releases newer than the range are named. Raises IndexUnreachable or DownloadFailed.
+    """
+    targets = Inventory.load(layout).targets
+    found = set(known_versions(layout))
+    if ask_index:
+        found.update(offered(pre=pre))
+    inside = sorted(v for v in found if v in targets.supported)
+    return inside, sorted(v for v in found - set(inside) if v > inside[-1])
 
 
 def verify(
@@ -73,20 +50,21 @@ def verify(
     versions: Sequence[Version] | None = None,
     *,
     probes: bool = True,
+    unsupported: Sequence[Version] = (),
     log: Log = lambda _: None,
 ) -> Report:
-    """Check these versions (default: all known), the locked one always and first.
+    """Check these versions (default: all in the lock files) and always the locked one.
 
     Raises a VendoringError when something could not be done at all.
     """
     inventory = Inventory.load(layout)
     locked = locked_version(layout)
     wanted = known_versions(layout) if versions is None else versions
-    ordered = (locked, *(v for v in sorted(set(wanted)) if v != locked))
+    ordered = tuple(sorted({locked, *wanted}))
     for version in ordered:
         # An unknown version ends the run before anything is done.
         inventory.targets.present(version)
-        pins_for(layout, version)
+        ensure_pins(layout, version)
     findings: list[Finding] = []
     for version in ordered:
         log(f"checking upstream {version}")
@@ -97,7 +75,7 @@ def verify(
                 found = _with_probes(layout, inventory, found, log)
             found += orphaned_anchors(inventory, locked)
         findings += found
-    return Report(locked, ordered, tuple(findings))
+    return Report(locked, ordered, tuple(findings), inventory, probes, tuple(unsupported))
 
 
 def _with_leaks(layout: Layout, inventory: Inventory, findings: Sequence[Finding]) -> list[Finding]:
@@ -113,7 +91,7 @@ def _with_leaks(layout: Layout, inventory: Inventory, findings: Sequence[Finding
         text = (layout.root / name).read_text("utf-8")
         overlaps = [] if name in allowed else upstream.overlaps(name, text)
         if overlaps:
-            finding = replace(finding, status="LEAK", detail=str(overlaps[0]))
+            finding = replace(finding, status=LEAK, detail=str(overlaps[0]))
         result.append(finding)
     return result
 
@@ -151,11 +129,11 @@ def judge(
     if "invalid" in (before, after):
         where = "bare" if before == "invalid" else "patched"
         detail = f"{patch.probe} is missing or could not be set up on {where} upstream"
-        return replace(finding, status="INVALID", detail=detail)
+        return replace(finding, status=INVALID, detail=detail)
     if after == "failed":
         detail = f"{patch.probe} fails although the patch is in"
-        return replace(finding, status="INEFFECTIVE", detail=detail)
+        return replace(finding, status=INEFFECTIVE, detail=detail)
     if before == "passed":
         detail = f"{patch.probe} passes without the patch"
-        return replace(finding, status="OBSOLETE", detail=detail)
+        return replace(finding, status=OBSOLETE, detail=detail)
     return finding

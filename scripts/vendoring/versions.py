@@ -1,8 +1,9 @@
-"""Plain X.Y.Z versions and comma-separated ranges of them: all that upstream's releases need."""
+"""Versions X.Y.Z, pre-releases of them, and comma-separated ranges: all that upstream needs."""
 
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,28 +20,45 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
 }
 
+# In the order in which they come before the release itself.
+_STAGES = (".dev", "a", "b", "rc")
+_FINAL = (len(_STAGES), 0)
+_FORM = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:(\.dev|a|b|rc)(\d+))?", re.ASCII)
+
 
 @dataclass(frozen=True, order=True)
 class Version:
-    """A release number of three parts."""
+    """A release number of three parts. `stage` orders pre-releases before their release."""
 
     major: int
     minor: int
     patch: int
+    stage: tuple[int, int] = _FINAL
 
     @classmethod
     def parse(cls, text: str) -> Version:
-        """Read `1.8.9` (or `1.9`, meaning 1.9.0). Raises UnsupportedVersion for anything else."""
-        parts = text.strip().split(".")
-        if len(parts) not in (2, 3) or not all(p.isascii() and p.isdigit() for p in parts):
+        """Read `1.8.9`, `1.9` (meaning 1.9.0) or a pre-release such as `1.9.0rc1`.
+
+        Raises UnsupportedVersion for anything else.
+        """
+        form = _FORM.fullmatch(text.strip())
+        if form is None:
             raise UnsupportedVersion(
-                f"version {text!r} is not of the form X.Y.Z (digits and dots only)"
+                f"version {text!r} is not of the form X.Y.Z (or X.Y.ZrcN and the like)"
             )
-        major, minor, patch = [int(p) for p in parts] + [0] * (3 - len(parts))
-        return cls(major, minor, patch)
+        major, minor, patch, stage, number = form.groups()
+        order = _FINAL if stage is None else (_STAGES.index(stage), int(number))
+        return cls(int(major), int(minor), int(patch or 0), order)
+
+    @property
+    def is_pre(self) -> bool:
+        """Whether it is a pre-release."""
+        return self.stage != _FINAL
 
     def __str__(self) -> str:
-        return f"{self.major}.{self.minor}.{self.patch}"
+        stage, number = self.stage
+        suffix = f"{_STAGES[stage]}{number}" if self.is_pre else ""
+        return f"{self.major}.{self.minor}.{self.patch}{suffix}"
 
 
 @dataclass(frozen=True)

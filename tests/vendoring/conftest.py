@@ -212,15 +212,21 @@ module = "livekit.agents.llm._realtime.openai"
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Checkout:
-    """A checkout locked to a made-up 1.8.1, with 1.8.0 in the range lock; both are fetched."""
-    return make_checkout(tmp_path)
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    """A checkout locked to a made-up 1.8.1, with 1.8.0 in the range lock; both are fetched.
+
+    pip sees a folder of made-up wheels only.
+    """
+    return _only_index(make_checkout(tmp_path), monkeypatch)
 
 
 @pytest.fixture
 def unfetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
-    """The same before anything was fetched; pip sees a folder of made-up wheels only."""
-    made = make_checkout(tmp_path, stocked=False)
+    """The same before anything was fetched."""
+    return _only_index(make_checkout(tmp_path, stocked=False), monkeypatch)
+
+
+def _only_index(made: Checkout, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(made.index))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)

@@ -268,7 +268,7 @@ def test_the_table_has_a_row_a_patch_and_a_column_a_version(
     here.add_patch("google/gone", GONE)
     assert cli.main(["verify", "--static"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["1.8.1*", "1.8.0"]
+    assert lines[0].split() == ["1.8.0", "1.8.1*"]
     assert lines[1].split() == ["google/argument", "DRIFT", "DRIFT"]
     assert lines[2].split() == ["google/gone", "NOT-FOUND", "NOT-FOUND"]
     assert sum("google/gone on 1.8.0: NOT-FOUND" in line for line in lines) == 1

@@ -11,8 +11,16 @@ def test_versions_order_by_number_not_by_text() -> None:
     assert str(Version.parse("1.9")) == "1.9.0"
 
 
-@pytest.mark.parametrize("text", ["", "1", "1.8.9rc1", "1.8.9.1", "v1.8.9", "1.-8.9", "1.8.²"])
-def test_anything_but_plain_numbers_is_refused(text: str) -> None:
+def test_pre_releases_come_before_their_release_in_the_order_of_their_stages() -> None:
+    texts = ["1.8.9", "1.9.0.dev2", "1.9.0a1", "1.9.0b1", "1.9.0b2", "1.9.0rc1", "1.9.0"]
+    versions = [Version.parse(text) for text in texts]
+    assert sorted(reversed(texts), key=Version.parse) == texts
+    assert [str(v) for v in versions] == texts
+    assert [v.is_pre for v in versions] == [False, True, True, True, True, True, False]
+
+
+@pytest.mark.parametrize("text", ["", "1", "1.8.9x1", "1.8.9rc", "1.8.9.1", "v1.8.9", "1.8.²"])
+def test_anything_but_a_version_is_refused(text: str) -> None:
     with pytest.raises(UnsupportedVersion, match=r"X\.Y\.Z"):
         Version.parse(text)
 
