@@ -1,0 +1,136 @@
+"""What a move to another upstream release came to: for the terminal, Markdown and the CHANGELOG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vendoring.errors import NEEDS_A_PERSON
+from vendoring.versions import Version
+
+from .places import Release
+
+_FINE = ("OK", "-")
+_ALL_FINE = "all others"
+# Long lists of what failed are cut here; whoever repairs them runs the command anyway.
+SHOWN_AT_MOST = 20
+
+BEFORE_A_RELEASE = (
+    "say in CHANGELOG.md what users notice of the new upstream release",
+    "measure again what calls survive: `scripts/bench.sh survival` (it writes docs/survival.md)",
+    "`scripts/release.sh --rehearsal`",
+)
+
+
+@dataclass(frozen=True)
+class Need:
+    """One thing that a person has to look at, and what to do there."""
+
+    what: str
+    how: str
+
+
+@dataclass
+class Outcome:
+    """What was found. `report` is that of scripts/verify.sh, None where it could not be made."""
+
+    old: Version
+    new: Version
+    release: Release
+    changes: list[str] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)
+    report: Mapping[str, Any] | None = None
+    branch: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return NEEDS_A_PERSON if self.needs else 0
+
+    def add_needs(self, found: Sequence[str], how: str, kind: str) -> None:
+        """One need for each, up to a bound, and one for the rest."""
+        self.needs += [Need(what, how) for what in found[:SHOWN_AT_MOST]]
+        if len(found) > SHOWN_AT_MOST:
+            self.needs.append(Need(f"{len(found) - SHOWN_AT_MOST} more {kind}", how))
+
+    # -- text
+
+    def text(self) -> str:
+        """For the terminal."""
+        lines = [self._title(), ""]
+        lines += _aligned(self._table())
+        lines += ["", *self.checked, *self.changes]
+        if self.needs:
+            lines += ["", f"Needs a person ({len(self.needs)}):"]
+            for number, need in enumerate(self.needs, 1):
+                lines += [f"{number:3}. {need.what}", f"     {need.how}"]
+        else:
+            lines += ["", "Nothing needs a person."]
+        if self.branch:
+            lines += ["", "Before a release:", *(f"  - {item}" for item in BEFORE_A_RELEASE)]
+            lines += [
+                "",
+                f"It is committed on branch {self.branch}, which is checked out now. To undo it: "
+                f"git switch - && git branch -D {self.branch}",
+            ]
+        return "\n".join(lines)
+
+    def markdown(self) -> str:
+        """The same for an issue or a job's summary."""
+        lines = [f"## {self._title()}", "", *_markdown_table(self._table()), ""]
+        lines += [f"- {line}" for line in [*self.checked, *self.changes]]
+        lines += ["", "### Needs a person", ""] if self.needs else ["", "Nothing needs a person."]
+        lines += [f"{i}. {need.what}<br>{need.how}" for i, need in enumerate(self.needs, 1)]
+        return "\n".join(lines) + "\n"
+
+    def changelog_entry(self) -> str:
+        """The body of the CHANGELOG's `### Upstream` part."""
+        lines = [f"- Built from livekit-agents {self.new}; before, from {self.old}."]
+        lines += [f"- {line}." for line in self.changes]
+        lines += ["", "How the patches fared when it was moved:", ""]
+        return "\n".join([*lines, *_markdown_table(self._table())])
+
+    def _title(self) -> str:
+        if self.old == self.new:
+            return f"upstream {self.new}, release {self.release}"
+        return f"upstream {self.old} to {self.new}, release {self.release}"
+
+    def _table(self) -> list[list[str]]:
+        """Rows of cells: every patch, and of the overrides those that are not OK."""
+        if self.report is None:
+            return []
+        versions = list(dict.fromkeys(map(str, (self.old, self.new))))
+        rows, quiet = [], 0
+        for entry in self.report["patches"]:
+            rows.append([entry["id"], *_cells(entry, versions)])
+        for entry in self.report["overrides"]:
+            cells = _cells(entry, versions)
+            if cells[-1] in _FINE:
+                quiet += 1
+            else:
+                rows.append([entry["id"], *cells])
+        if quiet:
+            rows.append([f"{_ALL_FINE} ({quiet} overrides)", *[""] * (len(versions) - 1), "OK"])
+        return [["", *versions], *rows]
+
+
+def _cells(entry: Mapping[str, Any], versions: Sequence[str]) -> list[str]:
+    return [entry["results"].get(v, {}).get("status", "") for v in versions]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    if not rows:
+        return ["(no table: the patches could not be checked)"]
+    head, *body = rows
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body)]
