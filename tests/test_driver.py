@@ -161,3 +161,28 @@ async def test_nothing_is_decided_after_the_close() -> None:
     driver.feed(f.Connected(driver.now))
     await asyncio.sleep(60)
     assert carrier.done == [("close", "g1")]
+
+
+async def test_a_call_rests_once_the_caller_has_heard_the_reply() -> None:
+    driver, _ = make()
+    driver.feed(f.Connected(driver.now))
+    assert driver.rests
+    driver.feed(f.GenerationOpened(driver.now, "g1"))
+    driver.feed(f.AudioReceived(driver.now, "g1", 2.0))
+    driver.feed(f.PlaybackStarted(driver.now, "g1"))
+    began_at = driver.now
+    resting = asyncio.create_task(driver.rest(by=began_at + 60))
+    await asyncio.sleep(1.0)
+    driver.feed(f.GenerationEnded(driver.now, "g1"))
+    assert not driver.rests
+    assert await resting
+    assert driver.now == pytest.approx(began_at + 2.0, abs=0.01)
+
+
+async def test_a_call_that_does_not_rest_is_waited_for_no_longer_than_said() -> None:
+    driver, _ = make()
+    driver.feed(f.Connected(driver.now))
+    driver.feed(f.UserSpeechStarted(driver.now))
+    began_at = driver.now
+    assert not await driver.rest(by=began_at + 5)
+    assert driver.now == pytest.approx(began_at + 5, abs=0.01)

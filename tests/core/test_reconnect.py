@@ -78,3 +78,14 @@ def test_an_outage_ends_within_its_deadline(jitters: list[float], dial_s: float)
         assert now + wait_s < 60.0
         now += wait_s + dial_s
     raise AssertionError("it never gave up")
+
+
+def test_a_handover_counts_the_health_of_the_connection_it_replaces() -> None:
+    redial = Redial(limits(max_redials=1))
+    redial.lost(0.0, 1.0)
+    redial.connected(1.0)
+    redial.connected(100.0)
+    assert redial.lost(100.5, 1.0) == 0.0
+    redial.connected(101.0)
+    redial.connected(102.0)
+    assert redial.lost(102.5, 1.0) is None

@@ -6,6 +6,7 @@ No policy: what is decided stands in `core`, what it means for a provider in its
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from typing import Protocol
 
@@ -95,6 +96,7 @@ class Driver:
         self._waiting: deque[f.Fact] = deque()
         self._busy = False
         self._opened_at: dict[str, float] = {}
+        self._moved = asyncio.Event()
         self._hint = SpeechHint() if options.speech_hint else None
         self.heard_speech_at: float | None = None
         """When the microphone last sounded like speech; None for never."""
@@ -108,6 +110,33 @@ class Driver:
     def rests_from(self) -> float | None:
         """See `Conversation.rests_from`."""
         return self._conversation.rests_from
+
+    async def rest(self, by: float) -> bool:
+        """Wait until nothing is under way and the caller has heard all; for one task at a time.
+
+        Returns:
+            False where that was not so by then, in monotonic seconds.
+        """
+        while self.now < by:
+            rests_at = self._rests_at()
+            if rests_at <= self.now:
+                return True
+            self._moved.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), min(rests_at, by) - self.now)
+        return self.rests
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is under way and the caller has heard all that arrived."""
+        return self._rests_at() <= self.now
+
+    def _rests_at(self) -> float:
+        """As things stand; infinite while it depends on what is to come."""
+        rests_from, heard_from = self._conversation.rests_from, self._conversation.heard_from
+        if rests_from is None or heard_from is None:
+            return float("inf")
+        return max(rests_from, heard_from)
 
     def feed(self, fact: f.Fact) -> None:
         """Take a fact and carry out what it leads to.
@@ -123,6 +152,7 @@ class Driver:
                 self._receive(self._waiting.popleft())
         finally:
             self._busy = False
+            self._moved.set()
             self._arm()
 
     def tell(self, event: ResilienceEvent | None) -> None:

@@ -87,6 +87,17 @@ class Conversation:
         last_at = self._speech.last_at
         return float("-inf") if last_at is None else last_at + self._bounds.speech_quiet_s
 
+    @property
+    def heard_from(self) -> float | None:
+        """From when on the caller has heard all that arrived; None while the speaker holds it."""
+        latest = float("-inf")
+        for generation in self._unplayed.values():
+            heard_at = generation.heard_all_at(self._speaker)
+            if heard_at is None:
+                return None
+            latest = max(latest, heard_at)
+        return latest
+
     def receive(self, fact: f.Fact) -> tuple[Decision, ...]:
         """Take a fact; returns what to do about it now, in order. Then ask `next_deadline()`.
 

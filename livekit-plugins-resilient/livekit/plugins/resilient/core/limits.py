@@ -69,6 +69,42 @@ OVERLAP_RETRY_S = 1.0
 """Seconds between two tries to dial a second connection beside one that still serves.
 Source: our choice. Date: 2026-11."""
 
+OPENAI_RENEW_AFTER_S = 3_300.0
+"""Seconds after which an OpenAI session is renewed; it is ended after 60 minutes.
+Source: report pollen-robotics/reachy_mini#134. Date: 2026-11."""
+
+OPENAI_RENEWAL_WAIT_S = 240.0
+"""Seconds that this renewal waits for the call to rest: all but the last minute before the end.
+Source: our choice. Date: 2026-11."""
+
+AZURE_RENEW_AFTER_S = 1_680.0
+"""Seconds after which an Azure OpenAI session is renewed; it is ended after 30 minutes.
+Source: Azure OpenAI quotas and limits. Date: 2026-11."""
+
+AZURE_RENEWAL_WAIT_S = 90.0
+"""Seconds that this renewal waits for the call to rest. Source: our choice. Date: 2026-11."""
+
+GEMINI_RENEW_AFTER_S = 840.0
+"""Seconds after which a Gemini session behind LiveKit Inference is renewed, where no resumption
+is to be had: Gemini ends it after 15 minutes. Source: Google's Live API documentation.
+Date: 2026-11."""
+
+GEMINI_RENEWAL_WAIT_S = 40.0
+"""Seconds that this renewal waits for the call to rest, so that a slow dial after them still is
+in time. Source: our choice. Date: 2026-11."""
+
+OTHER_RENEW_AFTER_S = 1_200.0
+"""Seconds after which a session is renewed whose provider's limit is not known.
+Source: default of livekit-agents 1.8.9. Date: 2026-11."""
+
+OTHER_RENEWAL_WAIT_S = 60.0
+"""Seconds that a renewal waits for the call to rest where nothing is known of the limit, because
+the application said when. Source: our choice. Date: 2026-11."""
+
+RENEWAL_RETRY_S = 5.0
+"""Seconds between two tries to renew, while the old connection serves on. Source: our choice.
+Date: 2026-11."""
+
 # --- owed replies ------------------------------------------------------------------------------
 
 REDRIVE_AFTER_S = 3.0

@@ -36,7 +36,11 @@ class Redial:
         self._connected_at: float | None = None
 
     def connected(self, now: float) -> None:
-        """A dial succeeded, which by itself proves nothing."""
+        """A dial succeeded, which by itself proves nothing.
+
+        It may have been made while another connection served, whose health then counts.
+        """
+        self._credit(now)
         self._connected_at = now
 
     def progressed(self) -> None:
@@ -55,9 +59,7 @@ class Redial:
             Seconds to wait before the next dial, or None to give up.
         """
         limits = self._limits
-        connected_at, self._connected_at = self._connected_at, None
-        if connected_at is not None and now - connected_at >= limits.healthy_after_s:
-            self.progressed()
+        self._credit(now)
         if self._began_at is None:
             self._began_at = now
         if limits.max_redials is not None and self._redials >= limits.max_redials:
@@ -69,3 +71,8 @@ class Redial:
             return None
         self._redials += 1
         return wait_s
+
+    def _credit(self, now: float) -> None:
+        connected_at, self._connected_at = self._connected_at, None
+        if connected_at is not None and now - connected_at >= self._limits.healthy_after_s:
+            self.progressed()
