@@ -121,10 +121,15 @@ class Driver:
             rests_at = self._rests_at()
             if rests_at <= self.now:
                 return True
-            self._moved.clear()
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._moved.wait(), min(rests_at, by) - self.now)
+            await self.next_fact(min(rests_at, by))
         return self.rests
+
+    async def next_fact(self, by: float) -> None:
+        """Wait for a fact, at most until `by` in monotonic seconds; for one task at a time."""
+        self._moved.clear()
+        timeout_s = None if by == float("inf") else by - self.now
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._moved.wait(), timeout_s)
 
     @property
     def rests(self) -> bool:
