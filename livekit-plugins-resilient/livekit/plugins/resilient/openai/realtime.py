@@ -25,6 +25,7 @@ from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from .failures import FailureStreak, fate_of_close, fate_of_error, final_refusal
 from .microphone import Microphone
+from .outbox import Outbox
 from .record import Record
 from .requests import Requests
 from .server_events import ServerEvents
@@ -96,6 +97,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
         self._server_events = ServerEvents(self._driver)
         self._record = Record(self)
+        self._outbox = Outbox(self)
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._microphone = Microphone(
             self._resilience.gap_audio_s, resends=self._resilience.resend_utterance
@@ -146,6 +148,9 @@ class RealtimeSession(_impl.RealtimeSession):
 
     async def _create_ws_conn(self) -> aiohttp.ClientWebSocketResponse:
         self._connection_log.dialling()
+        if self._in_gap:
+            self._record.told()
+            self._outbox.fold()
         try:
             socket = await super()._create_ws_conn()
         except APIConnectionError as e:
@@ -193,6 +198,7 @@ class RealtimeSession(_impl.RealtimeSession):
         source: ReconnectMode = "replayed" if self._record.replays_something else "fresh"
         reconnected = self._connection_log.connected(now, source)
         self._socket = ws_conn
+        self._record.told()
         self._requests.release()
         # A replayed session answers nothing by itself.
         words_lost = self._server_events.words_lost
@@ -212,6 +218,7 @@ class RealtimeSession(_impl.RealtimeSession):
         # Requests that were not sent do not follow the replay; the driver issues them again.
         for event in self._requests.drop_queued(with_audio=self._microphone.holds_utterance):
             super().send_event(event)
+        self._outbox.fold()
         self._driver.feed(f.Disconnected(now))
         self._driver.tell(
             self._connection_log.ended(now, cause=cause, code=None if code is None else int(code))
@@ -245,7 +252,8 @@ class RealtimeSession(_impl.RealtimeSession):
         )
 
     def send_event(self, event: RealtimeClientEvent | dict[str, Any]) -> None:
-        if self._requests.takes(event):
+        in_gap = self._in_gap and not self._record.replaying
+        if self._requests.takes(event) and self._outbox.takes(event, in_gap=in_gap):
             super().send_event(event)
 
     def truncate(
@@ -261,7 +269,7 @@ class RealtimeSession(_impl.RealtimeSession):
         if "audio" in modalities and progress is not None:
             # An output's clock can run beyond the audio that there was.
             audio_end_ms = min(audio_end_ms, int(progress.audio_s * 1000))
-            heard = progress.spoken(self._resilience.speech_rate_cps, audio_end_ms / 1000)
+            heard = progress.heard(self._resilience.speech_rate_cps, audio_end_ms / 1000)
             for later_id in self._server_events.after(message_id):
                 self._record.forget(later_id)
             if self._record.cut(message_id, heard):
@@ -278,6 +286,9 @@ class RealtimeSession(_impl.RealtimeSession):
             message_id=item_id, modalities=["text"], audio_end_ms=0, audio_transcript=text
         )
 
+    def _delete_item(self, item_id: str) -> None:
+        super().truncate(message_id=item_id, modalities=["audio"], audio_end_ms=0)
+
     def interrupt(self) -> None:
         super().interrupt()
         if (response_id := self._server_events.response_id) is not None:
@@ -285,6 +296,8 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def _client_event(self, event: dict[str, Any]) -> None:
         item = event.get("item") or {}
+        if self._record.replaying:
+            self._record.telling(event.get("event_id", ""), item.get("id", ""))
         if item.get("type") == "function_call_output":
             self._answered.add(item["call_id"])
             # The application asks for the reply to it by itself.
@@ -307,6 +320,7 @@ class RealtimeSession(_impl.RealtimeSession):
         )
         match event.get("type"):
             case "response.done":
+                self._record.response_ends()
                 self._response_ended(event["response"])
             case "input_audio_buffer.speech_started":
                 self._microphone.speech_started()
@@ -325,6 +339,8 @@ class RealtimeSession(_impl.RealtimeSession):
     def _handle_error(self, event: RealtimeErrorEvent) -> None:
         fate = fate_of_error(event.error.code)
         event_id = event.error.event_id or ""
+        self._outbox.refused(event_id)
+        self._record.refused(event_id)
         # An item's waiter is settled by upstream, which then tells nobody.
         if fate == "report" or event_id in self._chat_ctx_event_futures:
             super()._handle_error(event)
@@ -334,11 +350,18 @@ class RealtimeSession(_impl.RealtimeSession):
             self._requests.refused(event_id)
 
     def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
+        item_id = event.item.id or ""
+        own = not self._outbox.creates(item_id)
+        self._outbox.confirmed("create", item_id)
+        if self._record.knows(item_id):
+            return  # the replay told of it
         super()._handle_conversion_item_added(event)
-        self._record.added(event.item.id or "")
+        if own:
+            self._record.added(event.item)
 
     def _handle_conversion_item_deleted(self, event: ConversationItemDeletedEvent) -> None:
-        if self._record.deleted(event.item_id):
+        self._outbox.confirmed("delete", event.item_id)
+        if self._record.knows(event.item_id) or event.item_id in self._item_delete_future:
             super()._handle_conversion_item_deleted(event)
 
     def _handle_function_call(self, item: RealtimeConversationItemFunctionCall) -> None:

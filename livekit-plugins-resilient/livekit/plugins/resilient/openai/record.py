@@ -9,125 +9,131 @@ from livekit.agents import llm
 from .._vendor.openai import realtime_model as _impl
 
 if TYPE_CHECKING:
+    from livekit.agents.llm.remote_chat_context import RemoteChatContext
+    from openai.types.realtime import ConversationItem
+
     from .realtime import RealtimeSession
 
-__all__ = ["UNTRANSCRIBED", "Record"]
-
-UNTRANSCRIBED = "[spoken, transcript lost]"
-"""Stands in the record for audio that arrived without any transcript."""
+__all__ = ["Record"]
 
 
 class Record:
-    """The mirror of the server's items that upstream replays into a new connection."""
+    """The mirror of the server's items that upstream replays into a new connection.
+
+    Without a connection the mirror is what the next one is to be told. From the replay on it is
+    what the server was told, confirmed or not; what changes then is sent behind the replay.
+    """
 
     def __init__(self, session: RealtimeSession) -> None:
         self._session = session
-        # Items of the last replay that the server has not confirmed, with their predecessor.
-        self._unconfirmed: dict[str, tuple[str | None, llm.ChatItem]] = {}
+        self._mirror: RemoteChatContext | None = None
         # What the last replay restored: as text, whatever it was before.
         self._replayed: frozenset[str] = frozenset()
-        # What the caller heard of messages that were cut; empty for a message never played.
+        # What the caller heard of messages that were cut and whose response is still open.
         self._cuts: dict[str, str] = {}
-        # Of these, restored ones that the server must still be told of, or is being told of.
-        self._to_correct: set[str] = set()
-        self._replacing: set[str] = set()
-        # Deleted here, before the server confirms it.
-        self._deleting: set[str] = set()
+        # The calls of the open response, by item id.
+        self._calls: dict[str, str] = {}
+        # The replay under way, by event id.
+        self._told: dict[str, str] = {}
+        self.replaying = False
+        """A replay is being written: what is queued now follows it."""
 
     @property
     def replays_something(self) -> bool:
-        """Whether the replay under way carries any item that is not confirmed yet."""
-        return bool(self._unconfirmed)
+        """Whether the last replay carried any item."""
+        return bool(self._replayed)
 
-    def added(self, item_id: str) -> None:
-        """The server told of an item that is now in the conversation, and in the mirror."""
-        self._unconfirmed.pop(item_id, None)
-        if item_id in self._to_correct:
-            self._correct(item_id)
-        else:
-            self._replacing.discard(item_id)
-            self._cuts.pop(item_id, None)
+    # -- the replay
 
-    def deleted(self, item_id: str) -> bool:
-        """The server told of an item that is gone; False where the mirror knows already."""
-        self._unconfirmed.pop(item_id, None)
-        if item_id not in self._replacing:
-            self._cuts.pop(item_id, None)
-        if item_id not in self._deleting:
-            return True
-        self._deleting.discard(item_id)
-        return False
+    def complete(self) -> None:
+        """The mirror is about to be replayed; doing so again changes nothing."""
+        self.keep_cut_reply()
+        self._session._outbox.fold()
+        self._mirror = self._session._remote_chat_ctx
+        self._replayed = frozenset(self._mirror._id_to_item)
+        self._told = {}
+        self.replaying = True
+
+    def telling(self, event_id: str, item_id: str) -> None:
+        """An event of the replay is about to be written.
+
+        Upstream starts each replay with an empty mirror and refills it from confirmations; an
+        update of the context in between would tell everything again.
+        """
+        if self._mirror is not None:
+            self._session._remote_chat_ctx = self._mirror
+        if item_id:
+            self._told[event_id] = item_id
+
+    def told(self) -> None:
+        """The replay was written, or given up."""
+        self.replaying = False
+        self._mirror = None
+
+    def refused(self, event_id: str) -> None:
+        """The server refused an event; what it was not told must not be taken for known."""
+        item_id = self._told.pop(event_id, None)
+        if item_id is not None and self._session._remote_chat_ctx.get(item_id) is not None:
+            self._session._remote_chat_ctx.delete(item_id)
+
+    # -- what the server confirms
+
+    def knows(self, item_id: str) -> bool:
+        """Whether the mirror holds an item."""
+        return self._session._remote_chat_ctx.get(item_id) is not None
+
+    def added(self, item: ConversationItem) -> None:
+        """The server put an item of its own into the conversation."""
+        if item.type == "function_call" and self._session._server_events.response_id is not None:
+            self._calls[item.id or ""] = item.call_id or ""
+
+    # -- replies that were cut
 
     def cut(self, item_id: str, heard: str) -> bool:
-        """Note what the caller heard of a message; nothing for a message that never played.
+        """Note what the caller heard of a message; nothing for a message never played.
 
         Returns:
             Whether that is all there is to do: False where the connection that serves still holds
             the message's audio, which is then to be truncated or deleted there.
         """
-        self._cuts[item_id] = heard
-        if self._session._in_gap:
-            # Goes into the record before the replay, or after one that is on its way.
-            self._to_correct.add(item_id)
+        if self._session._in_gap and not self.replaying:
+            self._put(item_id, heard)
             return True
-        if item_id not in self._replayed:
-            return False
-        self._to_correct.add(item_id)
-        if self._session._remote_chat_ctx.get(item_id) is not None:
-            self._correct(item_id)
-        return True
+        if item_id in self._replayed:
+            if not self.knows(item_id):
+                return True
+            if heard:
+                self._session._replace_text(item_id, heard)
+            else:
+                self._session._delete_item(item_id)
+            return True
+        self._cuts[item_id] = heard
+        if heard and self.knows(item_id):
+            self._put(item_id, heard)
+        return False
 
     def forget(self, item_id: str) -> None:
         """Take back a message that never played, from the mirror and from the server."""
-        if self.cut(item_id, "") or self._session._remote_chat_ctx.get(item_id) is None:
+        if self.cut(item_id, "") or not self.knows(item_id):
             return
         # Not later, or an update of the context in between deletes it a second time.
         self._session._remote_chat_ctx.delete(item_id)
-        self._deleting.add(item_id)
-        self._session.send_event({"type": "conversation.item.delete", "item_id": item_id})
+        self._session._delete_item(item_id)
 
-    def _correct(self, item_id: str) -> None:
-        self._to_correct.discard(item_id)
-        self._replacing.add(item_id)
-        self._session._replace_text(item_id, self._cuts[item_id])
-
-    def complete(self) -> None:
-        """Make the record ready for a replay; doing so again changes nothing."""
-        self._restore_unconfirmed()
-        self.keep_cut_reply()
-        self._apply_cuts()
-        previous_id: str | None = None
-        self._unconfirmed = {}
-        for item in self._session._remote_chat_ctx.to_chat_ctx().items:
-            self._unconfirmed[item.id] = (previous_id, item)
-            previous_id = item.id
-        self._replayed = frozenset(self._unconfirmed)
-
-    def _apply_cuts(self) -> None:
-        for item_id, heard in self._cuts.items():
-            if heard:
-                self._put(item_id, heard)
-            elif self._session._remote_chat_ctx.get(item_id) is not None:
-                self._session._remote_chat_ctx.delete(item_id)
+    def response_ends(self) -> None:
+        """A response is done: upstream adds its transcripts to the mirror now."""
+        generation = self._session._current_generation
+        if isinstance(generation, _impl._ResponseGeneration):
+            for item_id, message in generation.messages.items():
+                node = self._session._remote_chat_ctx.get(item_id)
+                if item_id in self._cuts and node is not None and node.item.type == "message":
+                    message.audio_transcript = self._cuts[item_id]
+                    node.item.content = []
         self._cuts.clear()
-        self._to_correct.clear()
-        self._replacing.clear()
-        self._deleting.clear()
-
-    def _restore_unconfirmed(self) -> None:
-        """Bring back what the last replay sent and a second drop kept from being confirmed.
-
-        Upstream starts each replay with an empty record and refills it from confirmations.
-        """
-        mirror = self._session._remote_chat_ctx
-        for item_id, (previous_id, item) in self._unconfirmed.items():
-            if mirror.get(item_id) is None:
-                if previous_id is not None and mirror.get(previous_id) is None:
-                    previous_id = mirror.tail_id
-                mirror.insert(previous_id, item)
+        self._calls.clear()
 
     def keep_cut_reply(self) -> None:
-        """Put what the open reply said so far into the record.
+        """Put what the open reply said so far into the record, and leave out its open calls.
 
         Upstream fills in a reply's text when its response is done, so a reply that was cut is
         an empty item, and the replay leaves empty items out.
@@ -136,14 +142,31 @@ class Record:
         if not isinstance(generation, _impl._ResponseGeneration):
             return
         for item_id in generation.messages:
-            progress = self._session._server_events.progress_of(item_id)
-            if progress is not None and progress.audio_s:
-                text = progress.spoken(self._session._resilience.speech_rate_cps)
-                self._put(item_id, text or UNTRANSCRIBED)
+            self._put(item_id, self._cuts.get(item_id, self._text_of(item_id)))
+        for item_id, call_id in self._calls.items():
+            # Its arguments never came to their end, so no tool ran and no result will come.
+            if call_id not in self._session._called:
+                self._put(item_id, "")
+        self._cuts.clear()
+        self._calls.clear()
+
+    def _text_of(self, item_id: str) -> str:
+        """What the caller hears of a message of which no more will come."""
+        progress = self._session._server_events.progress_of(item_id)
+        if progress is None:
+            return ""
+        if not self._session._realtime_model.capabilities.audio_output:
+            return progress.text  # somebody else speaks it, to its end
+        return progress.heard(self._session._resilience.speech_rate_cps)
 
     def _put(self, item_id: str, text: str) -> None:
+        """Have the mirror hold exactly `text` for a message; without text, not the item at all."""
         mirror = self._session._remote_chat_ctx
         node = mirror.get(item_id)
+        if not text:
+            if node is not None:
+                mirror.delete(item_id)
+            return
         if node is None:
             # The server's confirmation of the item was lost with the connection.
             message = llm.ChatMessage(id=item_id, role="assistant", content=[])

@@ -69,6 +69,8 @@ class ServerEvents:
                 feed(f.TextReceived(now, response_id))
             case "response.output_item.done" if response_id is not None:
                 item = event["item"]
+                if item.get("status") == "completed" and item["id"] in self._messages:
+                    self._messages[item["id"]].completed()
                 if item.get("type") == "function_call":
                     feed(f.ToolCallOpened(now, response_id, item["call_id"]))
                 else:
@@ -125,6 +127,10 @@ class ServerEvents:
         request_id = (response.get("metadata") or {}).get("client_event_id")
         self._driver.feed(f.GenerationOpened(self._driver.now, response_id, request_id))
 
-    def _progress(self, item_id: str) -> ReplyProgress:
+    @property
+    def _messages(self) -> dict[str, ReplyProgress]:
         assert self.response_id is not None
-        return self._replies[self.response_id].setdefault(item_id, ReplyProgress())
+        return self._replies[self.response_id]
+
+    def _progress(self, item_id: str) -> ReplyProgress:
+        return self._messages.setdefault(item_id, ReplyProgress())
