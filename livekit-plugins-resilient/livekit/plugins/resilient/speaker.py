@@ -14,9 +14,13 @@ from livekit import rtc
 from livekit.agents import llm
 from livekit.agents.voice import io
 
+from .agent_session import agent_session_of
 from .core import facts as f
 
 __all__ = ["SpeakerWatch"]
+
+# Messages whose playback began; what comes after a reply looks back at that reply only.
+_REMEMBERED = 64
 
 
 class SpeakerWatch:
@@ -34,6 +38,11 @@ class SpeakerWatch:
         self._agent_session: Any = None
         self._current: str | None = None
         self._audible = self._paused = False
+        self._begun: dict[str, None] = {}
+
+    def has_begun(self, message_id: str) -> bool:
+        """Whether anybody began to play a message."""
+        return message_id in self._begun
 
     def watch(
         self, generation_id: str, event: llm.GenerationCreatedEvent, session: rtc.EventEmitter[Any]
@@ -46,25 +55,33 @@ class SpeakerWatch:
         self, generation_id: str, messages: AsyncIterable[llm.MessageGeneration]
     ) -> AsyncIterator[llm.MessageGeneration]:
         async for message in messages:
-            message.audio_stream = self._frames(generation_id, message.audio_stream)
+            message.audio_stream = self._frames(
+                generation_id, message.message_id, message.audio_stream
+            )
             yield message
 
     async def _frames(
-        self, generation_id: str, frames: AsyncIterable[rtc.AudioFrame]
+        self, generation_id: str, message_id: str, frames: AsyncIterable[rtc.AudioFrame]
     ) -> AsyncIterator[rtc.AudioFrame]:
         first = True
         async for frame in frames:
             if first:
                 first = False
                 self._current = generation_id
+                self._begins(message_id)
                 if self._output is None:
                     self._feed(f.PlaybackStarted(self._now(), generation_id))
             yield frame
 
+    def _begins(self, message_id: str) -> None:
+        self._begun[message_id] = None
+        if len(self._begun) > _REMEMBERED:
+            del self._begun[next(iter(self._begun))]
+
     # -- the AgentSession's own output
 
     def _attach(self, session: rtc.EventEmitter[Any]) -> None:
-        agent_session = _agent_session_of(session)
+        agent_session = agent_session_of(session)
         output = getattr(getattr(agent_session, "output", None), "audio", None)
         if output is self._output and agent_session is self._agent_session:
             return
@@ -106,17 +123,3 @@ class SpeakerWatch:
         elif event.new_state == "speaking" and self._paused:
             self._paused = False
             self._feed(f.PlaybackResumed(self._now()))
-
-
-def _agent_session_of(session: rtc.EventEmitter[Any]) -> Any:
-    """The `AgentSession` that listens to a realtime session, also through a fallback adapter.
-
-    There is no public way from one to the other, so this asks the listeners; None if it fails.
-    """
-    for listener in tuple(getattr(session, "_events", {}).get("error", ())):
-        owner = getattr(listener, "__self__", None)
-        for name in ("_session", "_agent_session"):
-            found = getattr(owner, name, None)
-            if hasattr(found, "output"):
-                return found
-    return None

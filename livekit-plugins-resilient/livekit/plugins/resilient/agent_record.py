@@ -1,0 +1,90 @@
+"""Keeps what an `AgentSession` records of the agent's replies to what the caller heard (R14).
+
+Upstream records all text that arrived of a reply, because to it a reply whose connection dropped
+just ended. Its record is what the application stores, and what it gives a model as context, so
+the words that nobody heard would come back from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from livekit import rtc
+from livekit.agents import llm
+
+from .agent_session import agent_session_of, listen_first
+
+__all__ = ["AgentRecord"]
+
+# Messages that were cut and are not recorded yet; more than a reply or two are never playing.
+_REMEMBERED = 32
+
+
+class AgentRecord:
+    """Corrects the assistant messages of one `AgentSession` before the application sees them.
+
+    Call `attach` for each reply, and `cut` for a message of which not everything was or will be
+    heard: before it is recorded, or after. Without an `AgentSession` all of this does nothing.
+
+    Args:
+        on_recorded: Called with the id of each assistant message that is recorded. Everything that
+            will be played of its reply has been played then.
+    """
+
+    def __init__(self, on_recorded: Callable[[str], None] | None = None) -> None:
+        self._on_recorded = on_recorded
+        self._agent_session: Any = None
+        self._cuts: dict[str, str] = {}
+
+    def attach(self, session: rtc.EventEmitter[Any]) -> None:
+        """Find the `AgentSession` that listens to a realtime session."""
+        agent_session = agent_session_of(session)
+        if agent_session is self._agent_session:
+            return
+        self.detach()
+        if agent_session is not None:
+            listen_first(agent_session, "conversation_item_added", self._on_item)
+            self._agent_session = agent_session
+
+    def detach(self) -> None:
+        """Stop correcting."""
+        if self._agent_session is not None:
+            self._agent_session.off("conversation_item_added", self._on_item)
+            self._agent_session = None
+
+    def cut(self, message_id: str, heard: str) -> None:
+        """Have a message recorded as interrupted, with the text that was heard and no more.
+
+        Args:
+            message_id: As in the reply's `MessageGeneration`.
+            heard: Empty where nothing was; the message is then recorded without content.
+        """
+        recorded = self._recorded(message_id)
+        if recorded is not None:
+            _cut(recorded, heard)
+            return
+        self._cuts.pop(message_id, None)
+        self._cuts[message_id] = heard
+        if len(self._cuts) > _REMEMBERED:
+            del self._cuts[next(iter(self._cuts))]
+
+    def _on_item(self, event: Any) -> None:
+        item = event.item
+        if not isinstance(item, llm.ChatMessage) or item.role != "assistant":
+            return
+        if item.id in self._cuts:
+            _cut(item, self._cuts.pop(item.id))
+        if self._on_recorded is not None:
+            self._on_recorded(item.id)
+
+    def _recorded(self, message_id: str) -> llm.ChatMessage | None:
+        history = getattr(self._agent_session, "history", None)
+        item = history.get_by_id(message_id) if isinstance(history, llm.ChatContext) else None
+        return item if isinstance(item, llm.ChatMessage) else None
+
+
+def _cut(message: llm.ChatMessage, heard: str) -> None:
+    # In place: the agent's context and the session's hold the same object.
+    message.content = [heard] if heard else []
+    message.interrupted = True
