@@ -12,7 +12,6 @@ from vendoring.versions import Version
 from .places import Release
 
 _FINE = ("OK", "-")
-_ALL_FINE = "all others"
 # Long lists of what failed are cut here; whoever repairs them runs the command anyway.
 SHOWN_AT_MOST = 20
 
@@ -101,22 +100,29 @@ class Outcome:
         if self.report is None:
             return []
         versions = list(dict.fromkeys(map(str, (self.old, self.new))))
-        rows, quiet = [], 0
+        rows, quiet = [], []
         for entry in self.report["patches"]:
             rows.append([entry["id"], *_cells(entry, versions)])
         for entry in self.report["overrides"]:
             cells = _cells(entry, versions)
             if cells[-1] in _FINE:
-                quiet += 1
+                quiet.append(cells)
             else:
                 rows.append([entry["id"], *cells])
         if quiet:
-            rows.append([f"{_ALL_FINE} ({quiet} overrides)", *[""] * (len(versions) - 1), "OK"])
+            column = [_in_short(statuses) for statuses in zip(*quiet, strict=True)]
+            rows.append([f"all others ({len(quiet)} overrides)", *column])
         return [["", *versions], *rows]
 
 
 def _cells(entry: Mapping[str, Any], versions: Sequence[str]) -> list[str]:
     return [entry["results"].get(v, {}).get("status", "") for v in versions]
+
+
+def _in_short(statuses: Sequence[str]) -> str:
+    """`OK`, or how many are not; `-` stands where upstream has no such method."""
+    wrong = sum(status not in _FINE for status in statuses)
+    return f"{wrong} not OK" if wrong else "OK"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
