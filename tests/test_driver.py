@@ -186,3 +186,15 @@ async def test_a_call_that_does_not_rest_is_waited_for_no_longer_than_said() -> 
     began_at = driver.now
     assert not await driver.rest(by=began_at + 5)
     assert driver.now == pytest.approx(began_at + 5, abs=0.01)
+
+
+async def test_who_waits_for_rest_can_be_cancelled_by_the_fact_that_ends_it() -> None:
+    driver, _ = make()
+    driver.feed(f.Connected(driver.now))
+    driver.feed(f.UserSpeechStarted(driver.now))
+    resting = asyncio.create_task(driver.rest(by=driver.now + 60))
+    await asyncio.sleep(1.0)
+    driver.feed(f.Disconnected(driver.now))
+    resting.cancel()
+    await asyncio.wait({resting}, timeout=1.0)
+    assert resting.cancelled()

@@ -6,7 +6,6 @@ No policy: what is decided stands in `core`, what it means for a provider in its
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from typing import Protocol
 
@@ -96,7 +95,7 @@ class Driver:
         self._waiting: deque[f.Fact] = deque()
         self._busy = False
         self._opened_at: dict[str, float] = {}
-        self._moved = asyncio.Event()
+        self._moved: asyncio.Future[None] | None = None
         self._hint = SpeechHint() if options.speech_hint else None
         self.heard_speech_at: float | None = None
         """When the microphone last sounded like speech; None for never."""
@@ -126,10 +125,15 @@ class Driver:
 
     async def next_fact(self, by: float) -> None:
         """Wait for a fact, at most until `by` in monotonic seconds; for one task at a time."""
-        self._moved.clear()
-        timeout_s = None if by == float("inf") else by - self.now
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._moved.wait(), timeout_s)
+        # Not `asyncio.wait_for`, which in Python before 3.12 swallows a cancellation that comes
+        # together with the fact, as the end of a connection does.
+        self._moved = moved = self._loop.create_future()
+        timer = None if by == float("inf") else self._loop.call_at(by, _wake, moved)
+        try:
+            await moved
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     @property
     def rests(self) -> bool:
@@ -157,7 +161,8 @@ class Driver:
                 self._receive(self._waiting.popleft())
         finally:
             self._busy = False
-            self._moved.set()
+            if self._moved is not None:
+                _wake(self._moved)
             self._arm()
 
     def tell(self, event: ResilienceEvent | None) -> None:
@@ -273,3 +278,8 @@ class Driver:
         self._carrier.redrive(
             decision.redrive_id, redrive_text(context, self._options.redrive_instructions)
         )
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
