@@ -51,6 +51,12 @@ def _progress(text: str) -> None:
     print(f"{text} ...", file=sys.stderr, flush=True)
 
 
+def _check_writable(path: Path | None) -> None:
+    """A report that cannot be written is better told before the work than after it."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise VendoringError(f"--markdown: {path} cannot be written: its folder must exist")
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
@@ -61,6 +67,7 @@ def main(argv: Sequence[str] | None = None, layout: Layout | None = None) -> int
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
+        _check_writable(args.markdown)
         version = None if args.newest else Version.parse(args.version)
         wish = Wish(version, keep=not args.check, tests=None if args.no_tests else args.tests)
         outcome = revendor(layout or Layout.here(), wish, _progress)
