@@ -106,7 +106,6 @@ async def a_renewal_cuts_no_reply(stage: OpenAIStage) -> None:
     faults=[Fault(AtTime(15 * 60.0, connection=1), Close(1000, "session ended"))],
     server={"default_reply": Lines(), "pace": "realtime"},
     model={"model": "google/gemini-3.8-live"},
-    waits_for="R16",
 )
 @scenario(
     "openai-azure-cap",

@@ -60,7 +60,6 @@ def error(code: str, message: str) -> Send:
     provider="openai",
     faults=[CUT, Fault(OnConnection(None, nth=2), Refuse(503), times=8)],
     server=TALK,
-    waits_for="R2",
 )
 @scenario(
     "openai-redial-hangs",
@@ -85,7 +84,6 @@ async def the_call_outlives_an_outage(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[CUT, Fault(AtTime(ACCEPTED_S, nth=2), Abort(), times="always")],
     server=TALK,
-    waits_for="R2",
 )
 async def endless_drops_are_given_up(stage: OpenAIStage) -> None:
     """A server that accepts, listens and drops for ever ends in one final error within the

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from livekit.agents.types import NOT_GIVEN, NotGivenOr
+
 from .errors import OptionError
 from .options import ResilienceOptions
 
 __all__ = [
     "ResilienceOptions",
     "adopt_options",
-    "flush_before_replay",
+    "duration_of",
     "heartbeat_s",
     "options_of",
     "reply_timeout",
@@ -29,6 +31,7 @@ class _Timeout(Protocol):
 
 class _Model(Protocol):
     _resilience: ResilienceOptions
+    _given_duration: NotGivenOr[float | None]
 
 
 class _GoogleDriver(Protocol):
@@ -39,19 +42,31 @@ class _GoogleDriver(Protocol):
 
 class _OpenAIDriver(Protocol):
     def _heartbeat_s(self) -> float | None: ...
-    def _flush_before_replay(self) -> None: ...
 
 
-def adopt_options(model: _Model, resilience: ResilienceOptions | None) -> None:
-    """Keep the caller's options on the model; called first thing in its constructor."""
+def adopt_options(
+    model: _Model,
+    resilience: ResilienceOptions | None,
+    max_session_duration: NotGivenOr[float | None] = NOT_GIVEN,
+) -> None:
+    """Keep the caller's options on the model; called first thing in its constructor.
+
+    Upstream forgets whether a duration was given or is its own default.
+    """
     if resilience is not None and not isinstance(resilience, ResilienceOptions):
         raise OptionError("resilience", resilience, "a ResilienceOptions or None")
     model._resilience = resilience or ResilienceOptions()
+    model._given_duration = max_session_duration
 
 
 def options_of(model: object) -> ResilienceOptions:
     """The options that `adopt_options` kept on a model."""
     return cast("_Model", model)._resilience
+
+
+def duration_of(model: object) -> NotGivenOr[float | None]:
+    """The caller's `max_session_duration`, if any, that `adopt_options` kept on a model."""
+    return cast("_Model", model)._given_duration
 
 
 def takes(session: _GoogleDriver, message: object) -> bool:
@@ -72,8 +87,3 @@ def reply_timeout(session: _GoogleDriver, on_due: Callable[[], None]) -> _Timeou
 def heartbeat_s(session: _OpenAIDriver) -> float | None:
     """Seconds of silence after which the client pings the server; None for never."""
     return session._heartbeat_s()
-
-
-def flush_before_replay(session: _OpenAIDriver) -> None:
-    """Called before the conversation is replayed into a new connection."""
-    session._flush_before_replay()

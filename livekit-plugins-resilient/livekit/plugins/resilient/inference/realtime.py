@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._vendor.inference import realtime as _impl
+from ..openai.caps import Host
 from ..openai.realtime import RealtimeSession as _OpenAISession
 
 if TYPE_CHECKING:
@@ -35,3 +36,7 @@ class RealtimeModel(_impl.RealtimeModel):
 
 class RealtimeSession(_OpenAISession, _impl.RealtimeSession):
     """One conversation through LiveKit Inference over as many connections as it takes."""
+
+    def _host(self) -> Host:
+        opts = self._inference_model._inference_opts
+        return Host(self._opts.model, azure=opts.provider == "azure", inference=True)

@@ -65,6 +65,11 @@ class Microphone:
         self._recent.release()
         return said + self._gap.release()
 
+    def for_handover(self) -> list[rtc.AudioFrame]:
+        """What a connection must hear that takes over from one that serves, likewise: what that
+        one may not have committed."""
+        return (self._utterance or self._recent).release()
+
     def take_dropped_s(self) -> float:
         """Seconds of outages that were dropped since the last call."""
         return self._gap.take_dropped_s()

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from aiohttp import ServerTimeoutError
-from livekit.agents import APIConnectionError, llm
+from livekit.agents import llm, utils
 from livekit.agents.types import NOT_GIVEN, NotGivenOr
 
 from .._vendor.openai import realtime_model as _impl
 from ..connection_log import ConnectionLog
 from ..core import facts as f
-from ..core.limits import OPENAI_LIVENESS_TIMEOUT_S
+from ..core.limits import OPENAI_LIVENESS_TIMEOUT_S, OTHER_RENEWAL_WAIT_S
+from ..core.renewal import RenewalLimits
 from ..driver import Driver
-from ..errors import ConnectionSuspectedError
-from ..events import AudioDropped, ReconnectMode, ResilienceEvent
-from ..hooks import options_of
+from ..events import ResilienceEvent
+from ..hooks import duration_of, options_of
 from ..log import logger
 from ..notify import notify
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
-from .failures import FailureStreak, fate_of_close, fate_of_error, final_refusal
+from .caps import Host, renewal_limits
+from .edges import Edges
+from .failures import FailureStreak, fate_of_error
 from .microphone import Microphone
 from .outbox import Outbox
 from .record import Record
 from .requests import Requests
 from .server_events import ServerEvents
+from .supervisor import Supervisor
 from .wire import Wire, end_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import aiohttp
     from livekit import rtc
     from openai.types.realtime import (
         ConversationItemAdded,
@@ -98,11 +98,11 @@ class RealtimeSession(_impl.RealtimeSession):
         self._server_events = ServerEvents(self._driver)
         self._record = Record(self)
         self._outbox = Outbox(self)
-        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._wire: Wire | None = None
+        self._edges = Edges(self)
         self._microphone = Microphone(
             self._resilience.gap_audio_s, resends=self._resilience.resend_utterance
         )
-        self._suspected = False
         self._expired = False
         self._streak = FailureStreak()
         self._requests = Requests(self)
@@ -110,13 +110,15 @@ class RealtimeSession(_impl.RealtimeSession):
         self._called: set[str] = set()
         self._answered: set[str] = set()
         super().__init__(realtime_model, turn_detection_disabled=turn_detection_disabled)
+        # Upstream has made its main task, which has not begun to run.
+        self._supervisor = Supervisor(self)
 
     async def aclose(self) -> None:
         """Close the session: within a second, whatever the server does, and without raising."""
         self._driver.close()
         self._speaker.detach()
         self._requests.close()
-        await end_within(_CLOSE_WITHIN_S, super().aclose(), self._main_atask, self._socket is None)
+        await end_within(_CLOSE_WITHIN_S, super().aclose(), self._main_atask, self._wire is None)
 
     def emit(self, event: Any, *args: Any) -> None:
         if event == "openai_server_event_received":
@@ -146,19 +148,28 @@ class RealtimeSession(_impl.RealtimeSession):
 
     # -- the connection
 
-    async def _create_ws_conn(self) -> aiohttp.ClientWebSocketResponse:
-        self._connection_log.dialling()
-        if self._in_gap:
-            self._record.told()
-            self._outbox.fold()
+    async def _main_task(self) -> None:
         try:
-            socket = await super()._create_ws_conn()
-        except APIConnectionError as e:
-            final = final_refusal(e, was_connected=self._connection_log.was_connected)
-            if final is None:
-                raise
-            raise final from e.__cause__
-        return cast("aiohttp.ClientWebSocketResponse", Wire(socket, self._unsent))
+            await self._supervisor.run()
+        finally:
+            self._settle()
+
+    def _settle(self) -> None:
+        """The session is over: nobody is left waiting."""
+        self._close_current_generation()
+        self._requests.close()
+        for waiter in self._chat_ctx_event_futures.values():
+            if not waiter.done():
+                waiter.set_exception(llm.RealtimeError("the session is over"))
+
+    def _renewal_limits(self) -> RenewalLimits:
+        given = duration_of(self._realtime_model)
+        if utils.is_given(given):
+            return RenewalLimits(after_s=given, wait_s=OTHER_RENEWAL_WAIT_S)
+        return renewal_limits(self._host())
+
+    def _host(self) -> Host:
+        return Host(self._opts.model, azure=self._opts.is_azure)
 
     def _unsent(self, message: dict[str, Any]) -> None:
         # Upstream counts an item of the context as sent only after the fact, and sends what was
@@ -172,69 +183,9 @@ class RealtimeSession(_impl.RealtimeSession):
         # The client pings after this long without a byte, and gives the answer half as long.
         return None if timeout_s is None else timeout_s / 1.5
 
-    async def _run_ws(self, ws_conn: aiohttp.ClientWebSocketResponse) -> None:
-        # Runs exactly while a connection holds the replayed conversation.
-        self._connection_begins(ws_conn)
-        cause: Exception | None = None
-        renewable_at = self._driver.now + self._resilience.healthy_after_s
-        try:
-            await super()._run_ws(ws_conn)
-        except Exception as e:
-            cause = e
-            if self._suspected or isinstance(ws_conn.exception(), ServerTimeoutError):
-                # Replacing a connection that looks dead is no error to tell the application of.
-                cause = ConnectionSuspectedError()
-            else:
-                fate = fate_of_close(ws_conn.close_code, expired=self._expired)
-                healthy = self._driver.now >= renewable_at
-                if fate != "renew" or not healthy or not isinstance(e, APIConnectionError):
-                    raise
-        finally:
-            self._suspected = self._expired = False
-            self._connection_ended(cause, ws_conn.close_code)
-
-    def _connection_begins(self, ws_conn: aiohttp.ClientWebSocketResponse) -> None:
-        now = self._driver.now
-        source: ReconnectMode = "replayed" if self._record.replays_something else "fresh"
-        reconnected = self._connection_log.connected(now, source)
-        self._socket = ws_conn
-        self._record.told()
-        self._requests.release()
-        # A replayed session answers nothing by itself.
-        words_lost = self._server_events.words_lost
-        self._driver.tell(reconnected)
-        if self._microphone.holds_utterance:
-            self._bstream.clear()  # its rest is part of the utterance
-        for frame in self._microphone.for_new_connection():
-            self._microphone.sent(frame)
-            super().push_audio(frame)
-        if dropped_s := self._microphone.take_dropped_s():
-            self._driver.tell(AudioDropped(now, dropped_s))
-        self._driver.feed(f.Connected(now, knows_turn=False, words_lost=words_lost))
-
-    def _connection_ended(self, cause: Exception | None, code: int | None) -> None:
-        now = self._driver.now
-        self._socket = None
-        # Requests that were not sent do not follow the replay; the driver issues them again.
-        for event in self._requests.drop_queued(with_audio=self._microphone.holds_utterance):
-            super().send_event(event)
-        self._outbox.fold()
-        self._driver.feed(f.Disconnected(now))
-        self._driver.tell(
-            self._connection_log.ended(now, cause=cause, code=None if code is None else int(code))
-        )
-
     @property
     def _in_gap(self) -> bool:
-        return self._socket is None and self._connection_log.was_connected
-
-    def _flush_before_replay(self) -> None:
-        """Complete the record that is about to be replayed, and keep pending requests alive.
-
-        Runs once per attempt to reconnect, and gives the same record however many it takes.
-        """
-        self._requests.hold()
-        self._record.complete()
+        return self._wire is None and self._connection_log.was_connected
 
     # -- what the application asks for
 
@@ -330,10 +281,12 @@ class RealtimeSession(_impl.RealtimeSession):
                 pass
 
     def _response_ended(self, response: dict[str, Any]) -> None:
+        if response.get("status") == "completed":
+            self._supervisor.turn_finished()
         error = (response.get("status_details") or {}).get("error") or {}
         if self._streak.ended(response.get("status"), error.get("type")):
             logger.warning("a session whose responses fail is left")
-            self.replace_connection()
+            self._supervisor.replace("failing")
         self._requests.response_ended()
 
     def _handle_error(self, event: RealtimeErrorEvent) -> None:
@@ -405,11 +358,7 @@ class RealtimeSession(_impl.RealtimeSession):
         )
 
     def replace_connection(self) -> None:
-        # An orderly close would wait for an answer that a dead peer never gives.
-        raw = self._socket.get_extra_info("socket") if self._socket is not None else None
-        if raw is not None:
-            self._suspected = True
-            raw.shutdown(socket.SHUT_RDWR)
+        self._supervisor.replace("suspected")
 
     def notify(self, event: ResilienceEvent) -> None:
         notify(self, self._resilience, event)

@@ -47,7 +47,9 @@ class Requests:
         finally:
             self._composing = False
         request_id = next(reversed(self._sent))
-        if self._session._in_gap:
+        if self._session._main_atask.done():
+            future.set_exception(llm.RealtimeError("the session is over"))
+        elif self._session._in_gap:
             self._held[request_id] = future
         driver = self._session._driver
         driver.feed(f.ReplyRequested(driver.now, request_id))
@@ -104,10 +106,12 @@ class Requests:
             self.reissue(self._refused.pop())
 
     def close(self) -> None:
-        """Settle what is held: the session is closed."""
-        for future in self._held.values():
+        """Settle what is pending: the session is over."""
+        self.hold()
+        for future in list(self._held.values()):
             if not future.done():
-                future.set_exception(llm.RealtimeError("the session was closed"))
+                future.set_exception(llm.RealtimeError("the session is over"))
+        self._held.clear()
 
     def _done(self, request_id: str, future: ReplyFuture) -> None:
         self._sent.pop(request_id, None)

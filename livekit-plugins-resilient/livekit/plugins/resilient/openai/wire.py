@@ -1,20 +1,37 @@
-"""The socket as upstream's loops see it: strange messages skipped, failed sends noted."""
+"""The socket as upstream's loops see it: strange messages skipped, failed sends noted, and
+another socket put in its place while they run."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
+from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import aiohttp
+from livekit.agents import APIConnectionError
 
 from ..log import logger
 
 if TYPE_CHECKING:
     from openai.types.realtime import RealtimeClientEvent
 
-__all__ = ["Wire", "brings_audio", "dies_with_connection", "end_within", "is_event"]
+    from .standby import Standby
+
+__all__ = [
+    "LeaveReason",
+    "Wire",
+    "brings_audio",
+    "close_socket",
+    "dies_with_connection",
+    "end_within",
+    "is_event",
+]
+
+LeaveReason: TypeAlias = Literal["planned", "suspected", "failing"]
+"""Why we leave a connection: it grows old; it looks dead; its responses fail."""
 
 # Upstream's handler of a failed handler reads these, and would end the connection without.
 _AUDIO_DELTAS = ("response.output_audio.delta", "response.audio.delta")
@@ -27,14 +44,20 @@ class Wire:
     """Stands in for one `aiohttp.ClientWebSocketResponse`; everything else is passed through.
 
     Args:
-        socket: The connection.
+        connected: The connection.
         on_unsent: Called with every message that was not written to its end, because the
             connection failed or was given up while it was.
     """
 
-    def __init__(self, socket: Any, on_unsent: Callable[[dict[str, Any]], None]) -> None:
-        self._socket = socket
+    def __init__(self, connected: Any, on_unsent: Callable[[dict[str, Any]], None]) -> None:
+        self._socket = connected
         self._on_unsent = on_unsent
+        self._successor: Standby | None = None
+        self._waiting: deque[aiohttp.WSMessage] = deque()
+        self.received = 0
+        """Messages that came."""
+        self.left_for: LeaveReason | None = None
+        """Why we ended the connection ourselves, if we did."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._socket, name)
@@ -42,10 +65,58 @@ class Wire:
     async def receive(self) -> aiohttp.WSMessage:
         """The next message that is an event, or the next that is no text."""
         while True:
-            message: aiohttp.WSMessage = await self._socket.receive()
-            if message.type is not aiohttp.WSMsgType.TEXT or is_event(message.data):
+            message = await self._next()
+            if message.type is not aiohttp.WSMsgType.TEXT:
+                return message
+            self.received += 1
+            if is_event(message.data):
                 return message
             logger.warning("a message that is no event is skipped")
+
+    async def _next(self) -> aiohttp.WSMessage:
+        while True:
+            if self._successor is not None:
+                successor, self._successor = self._successor, None
+                self._waiting.extend(await successor.stop())
+            if self._waiting:
+                return self._waiting.popleft()
+            receiving = self._socket
+            message: aiohttp.WSMessage = await receiving.receive()
+            # What comes of a socket that was replaced meanwhile belongs to another conversation.
+            if receiving is self._socket:
+                return message
+
+    async def first_answer(self) -> None:
+        """Wait until the server has sent anything; nothing is lost by that.
+
+        Raises:
+            APIConnectionError: The connection ended first.
+        """
+        if self.received:
+            return
+        message = await self.receive()
+        if message.type is not aiohttp.WSMsgType.TEXT:
+            raise APIConnectionError("the connection was closed before the server said anything")
+        self._waiting.append(message)
+
+    def switch(self, standby: Standby) -> Any:
+        """Go on with another socket; returns the old one, which the caller closes."""
+        old, self._socket = self._socket, standby.socket
+        self._waiting.clear()
+        self._successor = standby
+        return old
+
+    def abort(self, reason: LeaveReason | None = None) -> None:
+        """End the connection without waiting for the server, which may not answer any more."""
+        self.left_for = self.left_for or reason
+        raw = self._socket.get_extra_info("socket")
+        if raw is not None:
+            raw.shutdown(socket.SHUT_RDWR)
+
+    async def leave(self) -> None:
+        """End the connection in order, because it has served its time."""
+        self.left_for = "planned"
+        await self.close()
 
     async def send_str(self, data: str) -> None:
         """Send a message.
@@ -61,10 +132,15 @@ class Wire:
 
     async def close(self) -> None:
         """Close; a server that does not answer is not waited for."""
-        try:
-            await asyncio.wait_for(self._socket.close(), _CLOSE_ANSWER_S)
-        except asyncio.TimeoutError:
-            logger.debug("the server did not answer the close")
+        await close_socket(self._socket)
+
+
+async def close_socket(connected: Any) -> None:
+    """Close a WebSocket; a server that does not answer is not waited for."""
+    try:
+        await asyncio.wait_for(connected.close(), _CLOSE_ANSWER_S)
+    except asyncio.TimeoutError:
+        logger.debug("the server did not answer the close")
 
 
 def is_event(text: str) -> bool:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from livekit.plugins.resilient.openai.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import Abort, HeadlessCall, OpenAIRealtimeServer
 
 FIRST, NOTE, LAST = "Good day.", "The caller is called Ada.", "Good bye."
 
 
 @pytest.mark.virtual_time
-async def test_the_replay_holds_system_messages(openai_model: Any) -> None:
+async def test_the_replay_holds_system_messages() -> None:
     async with (
         OpenAIRealtimeServer([]) as server,
-        HeadlessCall(openai_model(**server.model_kwargs())) as call,
+        HeadlessCall(RealtimeModel(**server.model_kwargs())) as call,
     ):
         context = call.agent.chat_ctx.copy()
         context.add_message(role="user", content=FIRST)

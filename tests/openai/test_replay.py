@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from livekit.agents.types import APIConnectOptions
 
+from livekit.plugins.resilient.openai.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
     Abort,
     AtAudio,
@@ -47,36 +48,34 @@ async def call_until_replayed(model: Any, server: OpenAIRealtimeServer, connecti
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("lead_s", [0.0, 1.5], ids=["aligned", "transcript-ahead"])
-async def test_the_replay_holds_the_words_whose_audio_arrived(
-    openai_model: Any, lead_s: float
-) -> None:
+async def test_the_replay_holds_the_words_whose_audio_arrived(lead_s: float) -> None:
     cut = Fault(AtAudio(CUT_S, connection=1), Abort())
     async with OpenAIRealtimeServer([REPLY], faults=[cut], transcript_lead_s=lead_s) as server:
-        model = openai_model(**server.model_kwargs(conn_options=OPTIONS))
+        model = RealtimeModel(**server.model_kwargs(conn_options=OPTIONS))
         await call_until_replayed(model, server, connection=2)
         assert replayed(server, 2) == [REPLY.words_until(CUT_S)]
 
 
 @pytest.mark.virtual_time
-async def test_a_replay_that_is_cut_too_is_repeated_without_doubling(openai_model: Any) -> None:
+async def test_a_replay_that_is_cut_too_is_repeated_without_doubling() -> None:
     faults = (
         Fault(AtAudio(CUT_S, connection=1), Abort()),
         Fault(Received("conversation.item.create", connection=2), Abort()),
         Fault(Received("session.update", connection=3), Abort()),
     )
     async with OpenAIRealtimeServer([REPLY], faults=faults) as server:
-        model = openai_model(**server.model_kwargs(conn_options=OPTIONS))
+        model = RealtimeModel(**server.model_kwargs(conn_options=OPTIONS))
         await call_until_replayed(model, server, connection=4)
         assert replayed(server, 4) == [REPLY.words_until(CUT_S)]
 
 
 @pytest.mark.virtual_time
-async def test_a_reply_whose_item_was_never_confirmed_is_recorded_too(openai_model: Any) -> None:
+async def test_a_reply_whose_item_was_never_confirmed_is_recorded_too() -> None:
     faults = (
         Fault(Before("conversation.item.added", connection=1), Swallow()),
         Fault(AtAudio(CUT_S, connection=1), Abort()),
     )
     async with OpenAIRealtimeServer([REPLY], faults=faults) as server:
-        model = openai_model(**server.model_kwargs(conn_options=OPTIONS))
+        model = RealtimeModel(**server.model_kwargs(conn_options=OPTIONS))
         await call_until_replayed(model, server, connection=2)
         assert replayed(server, 2) == [REPLY.words_until(CUT_S)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from livekit.agents.types import APIConnectOptions
 
+from livekit.plugins.resilient.openai.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
     Abort,
     AtAudio,
@@ -21,7 +20,7 @@ BACKOFF_S = 2.0
 
 
 @pytest.mark.virtual_time
-async def test_the_error_is_emitted_just_before_the_redial(openai_model: Any) -> None:
+async def test_the_error_is_emitted_just_before_the_redial() -> None:
     faults = (
         Fault(AtAudio(1.0, connection=1), Abort()),
         # A refused redial, because upstream waits 0.1 s before its first retry whatever is asked.
@@ -29,7 +28,7 @@ async def test_the_error_is_emitted_just_before_the_redial(openai_model: Any) ->
     )
     async with OpenAIRealtimeServer(faults=faults) as server:
         options = APIConnectOptions(max_retry=3, retry_interval=BACKOFF_S, timeout=5)
-        model = openai_model(**server.model_kwargs(conn_options=options))
+        model = RealtimeModel(**server.model_kwargs(conn_options=options))
         async with HeadlessCall(model) as call:
             await call.generate_reply(instructions="greet")
             await server.wait_for("session.update", connection=3)

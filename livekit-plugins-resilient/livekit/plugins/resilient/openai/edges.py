@@ -1,0 +1,125 @@
+"""What becomes of a session's state when a connection begins to serve, ends, or is replaced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from livekit.agents import llm
+
+from .._vendor.openai import realtime_model as _impl
+from ..core import facts as f
+from ..events import AudioDropped, HandedOver, ReconnectMode
+
+if TYPE_CHECKING:
+    from livekit import rtc
+
+    from .realtime import RealtimeSession
+    from .standby import Standby
+    from .told import Event, Told
+    from .wire import Wire
+
+__all__ = ["Edges"]
+
+
+class Edges:
+    """The edges of one session's connections. Nothing here waits."""
+
+    def __init__(self, session: RealtimeSession) -> None:
+        self._session = session
+        self._moving = False
+
+    def news_for(self, told: Told) -> list[Event]:
+        """What a new connection lacks, with the record complete; call `told_all` afterwards."""
+        session = self._session
+        # What this settles belongs in the record that is told.
+        session._reset_input_turn_state()
+        session._record.complete()
+        return told.news()
+
+    def told_all(self) -> None:
+        """What `news_for` gave was sent, or given up."""
+        self._session._record.told()
+
+    def replayed(self) -> None:
+        """A new connection was told what came before the drop."""
+        session = self._session
+        session._discarded_event_ids.clear()
+        session._close_current_generation()
+        session.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
+
+    def begins(self, wire: Wire) -> None:
+        """A connection serves; the one before it is gone."""
+        session, driver = self._session, self._session._driver
+        now = driver.now
+        mode: ReconnectMode = "replayed" if session._record.replays_something else "fresh"
+        reconnected = session._connection_log.connected(now, mode)
+        session._wire = wire
+        session._requests.release()
+        driver.tell(reconnected)
+        if self._moving:
+            self._moving = False
+            driver.tell(HandedOver(now, overlapped=False))
+        if session._microphone.holds_utterance:
+            session._bstream.clear()  # its rest is part of the utterance
+        self._push_again(session._microphone.for_new_connection())
+        if dropped_s := session._microphone.take_dropped_s():
+            driver.tell(AudioDropped(now, dropped_s))
+        self._connected()
+
+    def ended(self, wire: Wire, cause: Exception | None) -> None:
+        """The connection that served is gone.
+
+        Args:
+            wire: It.
+            cause: The error that ended it; None where we did, as planned.
+        """
+        session, driver = self._session, self._session._driver
+        now = driver.now
+        code = wire.close_code
+        self._moving = wire.left_for == "planned"
+        session._wire = None
+        session._expired = False
+        session._requests.hold()
+        # Requests that were not sent do not follow the replay; the driver issues them again.
+        self._requeue(with_audio=session._microphone.holds_utterance)
+        session._outbox.fold()
+        driver.feed(f.Disconnected(now))
+        driver.tell(
+            session._connection_log.ended(
+                now, cause=cause, code=None if code is None else int(code)
+            )
+        )
+
+    def handed_over(self, standby: Standby) -> None:
+        """Another connection took over, which knows all that the one before it knew."""
+        session, driver = self._session, self._session._driver
+        now = driver.now
+        for item_id in standby.refused:
+            if session._remote_chat_ctx.get(item_id) is not None:
+                session._remote_chat_ctx.delete(item_id)
+        session._expired = False
+        session._discarded_event_ids.clear()
+        unheard = session._microphone.for_handover()
+        if unheard:
+            session._bstream.clear()
+        self._requeue(with_audio=bool(unheard))
+        self._push_again(unheard)
+        driver.tell(HandedOver(now, overlapped=True))
+        self._connected()
+        session._close_current_generation()
+        session.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
+
+    def _connected(self) -> None:
+        driver = self._session._driver
+        # A replayed session answers nothing by itself.
+        words_lost = self._session._server_events.words_lost
+        driver.feed(f.Connected(driver.now, knows_turn=False, words_lost=words_lost))
+
+    def _requeue(self, *, with_audio: bool) -> None:
+        for event in self._session._requests.drop_queued(with_audio=with_audio):
+            _impl.RealtimeSession.send_event(self._session, event)
+
+    def _push_again(self, frames: list[rtc.AudioFrame]) -> None:
+        for frame in frames:
+            self._session._microphone.sent(frame)
+            _impl.RealtimeSession.push_audio(self._session, frame)

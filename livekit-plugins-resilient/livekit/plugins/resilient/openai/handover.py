@@ -1,0 +1,191 @@
+"""Moves a session to a new connection while the old one still serves (R16, R17)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import WSServerHandshakeError
+from livekit.agents import APIConnectionError
+
+from ..log import logger
+from .standby import Standby
+from .wire import LeaveReason, Wire, close_socket
+
+if TYPE_CHECKING:
+    from ..core.renewal import Renewal
+    from .realtime import RealtimeSession
+
+__all__ = ["Handover"]
+
+
+# A conflict, or one session more than there may be.
+_REFUSED_OVERLAP = frozenset({409, 429})
+
+
+class _FalseAlarmError(Exception):
+    """The connection that looked dead is alive."""
+
+
+class _OverlapRefusedError(APIConnectionError):
+    """The provider does not serve two connections at once."""
+
+
+class Handover:
+    """The handovers of one session. Run `serve` beside each connection that serves.
+
+    Args:
+        session: Whose connections they are.
+        renewal: When connections grow too old.
+        connect_timeout_s: For one dial, until the new connection has answered what it was told.
+        on_moved: Called when a new connection serves.
+    """
+
+    def __init__(
+        self,
+        session: RealtimeSession,
+        renewal: Renewal,
+        connect_timeout_s: float,
+        on_moved: Callable[[], None],
+    ) -> None:
+        self._session = session
+        self._driver = session._driver
+        self._renewal = renewal
+        self._connect_timeout_s = connect_timeout_s
+        self._on_moved = on_moved
+        self._urgent: LeaveReason | None = None
+        self._called = asyncio.Event()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def call(self, reason: LeaveReason) -> None:
+        """Leave the connection now, whatever is under way."""
+        if self._urgent is None:
+            self._urgent = reason
+            self._called.set()
+
+    async def serve(self, wire: Wire) -> None:
+        """Replace the connection when that is due, again and again, until cancelled."""
+        self._urgent = None
+        self._renewal.connected(self._driver.now)
+        while wire.left_for is None:
+            reason = await self._due()
+            try:
+                await self._move(wire, reason)
+            except _FalseAlarmError:
+                logger.info("the connection that looked dead is alive and stays")
+            except Exception as e:
+                self._failed(wire, reason, e)
+            finally:
+                self._urgent = None
+
+    async def close(self) -> None:
+        """Wait until the connections that were left are closed, which takes a moment at most."""
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    async def _due(self) -> LeaveReason:
+        self._called.clear()
+        if self._urgent is None:
+            next_at = self._renewal.next_at
+            wait_s = None if next_at is None else max(0.0, next_at - self._driver.now)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._called.wait(), wait_s)
+        return self._urgent or "planned"
+
+    def _failed(self, wire: Wire, reason: LeaveReason, error: Exception) -> None:
+        logger.warning(
+            "no new connection beside the one that serves",
+            extra={"reason": reason, "error": type(error).__name__},
+        )
+        if reason != "planned":
+            wire.abort(reason)
+        elif isinstance(error, _OverlapRefusedError):
+            self._renewal.refused(self._driver.now)
+        else:
+            self._renewal.failed(self._driver.now)
+
+    # -- one handover
+
+    async def _move(self, wire: Wire, reason: LeaveReason) -> None:
+        planned = reason == "planned"
+        leave_by = self._renewal.leave_by if planned else self._driver.now
+        await self._driver.rest(by=leave_by)
+        if planned and not self._renewal.overlaps:
+            await wire.leave()
+            return
+        received = wire.received
+        standby = await self._dial()
+        try:
+            await self._bring_up_to_date(standby, leave_by)
+            if reason == "suspected" and wire.received != received:
+                raise _FalseAlarmError
+        except BaseException:
+            await standby.close()
+            raise
+        self._switch(wire, standby)
+
+    async def _dial(self) -> Standby:
+        """A connection that was told the session and has answered.
+
+        Raises:
+            APIError: The dial failed.
+        """
+        dial_by = self._driver.now + self._connect_timeout_s
+        try:
+            socket = await self._session._create_ws_conn()
+        except APIConnectionError as e:
+            refusal = e.__cause__
+            if isinstance(refusal, WSServerHandshakeError) and refusal.status in _REFUSED_OVERLAP:
+                raise _OverlapRefusedError("a second connection was refused") from e
+            raise
+        standby = Standby(self._session, socket)
+        try:
+            await standby.send(standby.told.news())
+            await standby.settled(dial_by - self._driver.now)
+        except BaseException as e:
+            refused = standby.lost
+            await standby.close()
+            if refused and isinstance(e, APIConnectionError):
+                raise _OverlapRefusedError("a second connection was closed") from e
+            raise
+        return standby
+
+    async def _bring_up_to_date(self, standby: Standby, leave_by: float) -> None:
+        """Wait for a moment of rest in which the new connection knows all, or for `leave_by`.
+
+        Raises:
+            APIConnectionError: The new connection was lost meanwhile.
+        """
+        edges, driver = self._session._edges, self._driver
+        changing = self._session._update_chat_ctx_lock
+        while True:
+            resting = await driver.rest(by=leave_by)
+            if resting and changing.locked():
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(changing.acquire(), max(0.0, leave_by - driver.now))
+                    changing.release()
+                resting = driver.rests
+                if resting and changing.locked() and driver.now < leave_by:
+                    continue
+            if standby.lost:
+                raise APIConnectionError("the new connection was closed")
+            news = edges.news_for(standby.told)
+            try:
+                await standby.send(news)
+                if not news or not resting:
+                    return
+                await standby.settled(self._connect_timeout_s)
+            finally:
+                edges.told_all()
+
+    def _switch(self, wire: Wire, standby: Standby) -> None:
+        """From here on the new connection serves; nothing is awaited, so nothing is lost."""
+        old = wire.switch(standby)
+        self._session._edges.handed_over(standby)
+        self._on_moved()
+        self._renewal.connected(self._driver.now)
+        closing: asyncio.Task[Any] = asyncio.create_task(close_socket(old))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)

@@ -1,0 +1,143 @@
+"""A connection that is told the session while another one still serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from livekit.agents import APIConnectionError
+
+from .told import Event, Told
+from .wire import close_socket, is_event
+
+if TYPE_CHECKING:
+    from .realtime import RealtimeSession
+
+__all__ = ["Standby"]
+
+
+class Standby:
+    """Reads its socket from the start, so that pings are answered and answers are counted.
+
+    Call `tell` until it has no news, then hand it to `Wire.switch`, or `close` it.
+
+    Args:
+        session: Whose connection it is to become.
+        socket: Just dialled.
+    """
+
+    def __init__(self, session: RealtimeSession, socket: Any) -> None:
+        self.socket = socket
+        self.told = Told(session)
+        self.refused: list[str] = []
+        """Items that the server would not have."""
+        self._session = session
+        self._arrived: deque[aiohttp.WSMessage] = deque()
+        self._pending: dict[str, Event] = {}
+        self._settled = asyncio.Event()
+        self._lost = False
+        self._reader = asyncio.create_task(self._read(), name="resilient-openai-standby")
+
+    async def send(self, events: list[Event]) -> None:
+        """Send what `told.news()` gave, without waiting for answers.
+
+        Raises:
+            APIConnectionError: The connection is lost.
+        """
+        for event in events:
+            self._pending[event["event_id"]] = event
+            self._session.emit("openai_client_event_queued", event)
+            try:
+                await self.socket.send_str(json.dumps(event))
+            except ConnectionError as e:
+                raise APIConnectionError("the new connection was lost") from e
+
+    async def settled(self, timeout_s: float) -> None:
+        """Wait until the server has answered all that was sent.
+
+        Raises:
+            APIConnectionError: The connection is lost, or nothing was answered at all.
+        """
+        self._settle()
+        try:
+            await asyncio.wait_for(self._settled.wait(), timeout_s)
+        except asyncio.TimeoutError:
+            # Not every provider answers every event; one that answers none is not there.
+            if not self._arrived:
+                raise APIConnectionError("the new connection was not answered") from None
+        if self._lost:
+            raise APIConnectionError("the new connection was closed")
+
+    async def stop(self) -> list[aiohttp.WSMessage]:
+        """Read no more; returns the messages that upstream is to see."""
+        self._reader.cancel()
+        await asyncio.wait({self._reader})
+        return list(self._arrived)
+
+    async def close(self) -> None:
+        """Give the connection up."""
+        await self.stop()
+        await close_socket(self.socket)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the server ended it."""
+        return self._lost
+
+    async def _read(self) -> None:
+        while True:
+            message = await self.socket.receive()
+            if message.type in (
+                aiohttp.WSMsgType.CLOSED,
+                aiohttp.WSMsgType.CLOSE,
+                aiohttp.WSMsgType.CLOSING,
+            ):
+                self._lost = True
+                self._settled.set()
+                return
+            if message.type is not aiohttp.WSMsgType.TEXT or not is_event(message.data):
+                continue
+            if not self._answers(json.loads(message.data)):
+                self._arrived.append(message)
+            self._settle()
+
+    def _answers(self, event: Event) -> bool:
+        """Take an answer off the list; False where upstream is to see it too."""
+        match event["type"]:
+            case "session.updated":
+                self._take(lambda sent: sent["type"] == "session.update")
+                return False
+            case "conversation.item.added" | "conversation.item.created":
+                item_id = (event.get("item") or {}).get("id")
+                self._take(lambda sent: (sent.get("item") or {}).get("id") == item_id)
+                return True
+            case "conversation.item.deleted":
+                self._take(lambda sent: sent["type"] == "conversation.item.delete")
+                return True
+            case "conversation.item.done":
+                return True
+            case "error":
+                sent = self._pending.pop((event.get("error") or {}).get("event_id") or "", None)
+                if sent is None:
+                    return False
+                if sent["type"] == "conversation.item.create":
+                    self.told.refused(sent["item"]["id"])
+                    self.refused.append(sent["item"]["id"])
+                return True
+            case _:
+                return False
+
+    def _take(self, answered: Any) -> None:
+        for event_id, sent in self._pending.items():
+            if answered(sent):
+                del self._pending[event_id]
+                return
+
+    def _settle(self) -> None:
+        if self._pending and not self._lost:
+            self._settled.clear()
+        else:
+            self._settled.set()

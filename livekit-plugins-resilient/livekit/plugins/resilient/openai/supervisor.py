@@ -1,0 +1,196 @@
+"""Dials, restores the conversation and dials again, until the session ends (R1 to R4)."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import random
+from typing import TYPE_CHECKING, Any, cast
+
+from aiohttp import ServerTimeoutError
+from livekit.agents import APIConnectionError, APIError
+from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
+
+from ..core.reconnect import Redial, RedialLimits
+from ..core.renewal import Renewal
+from ..errors import ConnectionSuspectedError
+from ..log import logger
+from .failures import fate_of_close, final_refusal
+from .handover import Handover
+from .told import Told
+from .wire import LeaveReason, Wire
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from .realtime import RealtimeSession
+
+__all__ = ["Supervisor"]
+
+_CANCEL_AGAIN_S = 0.1
+
+
+class Supervisor:
+    """Keeps one session connected. Reads and writes the session's own connection state."""
+
+    def __init__(self, session: RealtimeSession) -> None:
+        self._session = session
+        options, given = session._resilience, session._opts.conn_options
+        own = given is not DEFAULT_API_CONNECT_OPTIONS
+        base_s = (own and given.retry_interval) or options.redial_base_s
+        self._connect_timeout_s = (own and given.timeout) or options.connect_timeout_s
+        self._redial = Redial(
+            RedialLimits(
+                deadline_s=options.reconnect_deadline_s,
+                base_s=base_s,
+                cap_s=max(base_s, options.redial_cap_s),
+                healthy_after_s=options.healthy_after_s,
+                max_redials=given.max_retry if own else None,
+            )
+        )
+        renewal = Renewal(session._renewal_limits())
+        self._handover = Handover(session, renewal, self._connect_timeout_s, self._moved)
+        # Upstream bounds its own part of a dial, and has its own timer of a connection's age.
+        session._opts.conn_options = dataclasses.replace(given, timeout=self._connect_timeout_s)
+        session._opts.max_session_duration = None
+        self._loop = asyncio.get_running_loop()
+        self._served = False
+
+    def replace(self, reason: LeaveReason) -> None:
+        """Have another connection take over from the one that serves, if one does."""
+        self._handover.call(reason)
+
+    def _moved(self) -> None:
+        self._redial.connected(self._loop.time())
+
+    def turn_finished(self) -> None:
+        """The model finished a turn: the connection is a good one."""
+        self._redial.progressed()
+
+    async def run(self) -> None:
+        """Serve the session until it is closed.
+
+        Raises:
+            APIConnectionError: It cannot be connected; the application was told.
+        """
+        while not self._session._msg_ch.closed:
+            try:
+                await self._connection()
+            except Exception as e:
+                if self._session._msg_ch.closed:
+                    return
+                await self._recover(e)
+
+    # -- one connection
+
+    async def _connection(self) -> None:
+        """Serve over one connection, or what takes its place; returns where that is no failure."""
+        session = self._session
+        answer_by = self._loop.time() + self._connect_timeout_s
+        wire = Wire(await self._dial(), session._unsent)
+        try:
+            # The first connection is told all by what upstream has queued.
+            if self._served:
+                await self._restore(wire, answer_by)
+        except BaseException:
+            await wire.close()
+            raise
+        self._served = True
+        await self._serve(wire, answer_by)
+
+    async def _dial(self) -> Any:
+        log = self._session._connection_log
+        log.dialling()
+        try:
+            return await self._session._create_ws_conn()
+        except APIConnectionError as e:
+            final = final_refusal(e, was_connected=log.was_connected)
+            if final is None:
+                raise
+            raise final from e.__cause__
+
+    async def _restore(self, wire: Wire, answer_by: float) -> None:
+        edges = self._session._edges
+        try:
+            await asyncio.wait_for(self._tell(wire), answer_by - self._loop.time())
+        except asyncio.TimeoutError as e:
+            raise APIConnectionError("a new connection was not answered in time") from e
+        except ConnectionError as e:
+            raise APIConnectionError("a new connection was lost at once") from e
+        finally:
+            edges.told_all()
+        edges.replayed()
+
+    async def _tell(self, wire: Wire) -> None:
+        session = self._session
+        for event in session._edges.news_for(Told(session)):
+            session.emit("openai_client_event_queued", event)
+            await wire.send_str(json.dumps(event))
+        await wire.first_answer()
+
+    async def _serve(self, wire: Wire, answer_by: float) -> None:
+        session = self._session
+        session._edges.begins(wire)
+        began_at = self._loop.time()
+        self._redial.connected(began_at)
+        patience = self._loop.call_at(answer_by, _give_up_unanswered, wire)
+        handover = asyncio.create_task(self._handover.serve(wire), name="resilient-openai-handover")
+        cause: Exception | None = None
+        try:
+            await session._run_ws(cast("aiohttp.ClientWebSocketResponse", wire))
+        except Exception as e:
+            failure = self._failure(e, wire, began_at)
+            cause = None if wire.left_for == "planned" else failure or e
+            if failure is not None:
+                raise failure from e
+        finally:
+            patience.cancel()
+            session._edges.ended(wire, cause)
+            await _end(handover)
+            await self._handover.close()
+
+    def _failure(self, error: Exception, wire: Wire, began_at: float) -> Exception | None:
+        """What a connection's end is to us; None where it had served its time."""
+        session = self._session
+        if wire.left_for == "planned":
+            return None
+        if wire.left_for is not None or isinstance(wire.exception(), ServerTimeoutError):
+            return ConnectionSuspectedError()
+        fate = fate_of_close(wire.close_code, expired=session._expired)
+        healthy = self._loop.time() - began_at >= session._resilience.healthy_after_s
+        if fate == "renew" and healthy and isinstance(error, APIConnectionError):
+            return None
+        return error
+
+    # -- after it
+
+    async def _recover(self, error: Exception) -> None:
+        session = self._session
+        final = isinstance(error, APIError) and not error.retryable
+        wait_s = None if final else self._redial.lost(self._loop.time(), random.random())
+        if wait_s is None:
+            session._emit_error(error, recoverable=False)
+            label = session._realtime_model._provider_label
+            raise APIConnectionError(f"{label} cannot be connected") from error
+        logger.warning(
+            "connection lost", extra={"error": type(error).__name__, "redial_in_s": wait_s}
+        )
+        await asyncio.sleep(wait_s)
+        # Replacing a connection that looked dead is no error to tell the application of. Others
+        # are told after the wait, so that whoever reacts to it meets a redial (R4).
+        if not isinstance(error, ConnectionSuspectedError):
+            session._emit_error(error, recoverable=True)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task until it ends: `asyncio.wait_for`, by which upstream dials, can swallow a
+    cancellation in Python before 3.12."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=_CANCEL_AGAIN_S)
+
+
+def _give_up_unanswered(wire: Wire) -> None:
+    if not wire.received:
+        wire.abort()

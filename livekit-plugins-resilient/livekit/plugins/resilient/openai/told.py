@@ -1,0 +1,96 @@
+"""What a connection has been told of a session, and what it lacks: settings, tools, history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from livekit.agents import llm
+from livekit.agents.llm.remote_chat_context import RemoteChatContext
+from pydantic import BaseModel
+
+from .._vendor.openai import realtime_model as _impl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .realtime import RealtimeSession
+
+__all__ = ["Event", "Told"]
+
+Event: TypeAlias = "dict[str, Any]"
+
+# What no server item stands for, and empty messages, whose content never came.
+_NOT_TOLD: dict[str, Any] = dict.fromkeys(
+    ("exclude_empty_message", "exclude_handoff", "exclude_config_update"), True
+)
+
+
+class Told:
+    """One connection's knowledge of the session, from nothing."""
+
+    def __init__(self, session: RealtimeSession) -> None:
+        self._session = session
+        self._settings: list[Event] = []
+        self._told_tools = False
+        self.items = RemoteChatContext()
+        """The history as this connection knows it."""
+
+    def news(self) -> list[Event]:
+        """The events that it lacks, as they go on the wire; they count as told from now on."""
+        return [*self._news_of_settings(), *self._news_of_items()]
+
+    def refused(self, item_id: str) -> None:
+        """The server would not have an item."""
+        if self.items.get(item_id) is not None:
+            self.items.delete(item_id)
+
+    def _news_of_settings(self) -> list[Event]:
+        session = self._session
+        tools = session._tools.flatten()
+        updates: list[Any] = [session._create_session_update_event()]
+        if tools or self._told_tools:
+            self._told_tools = True
+            updates.append(session._create_tools_update_event(tools))
+        events = self._wire(updates)
+        settings = [{**event, "event_id": None} for event in events]
+        if settings == self._settings:
+            return []
+        self._settings = settings
+        return events
+
+    def _news_of_items(self) -> list[Event]:
+        session = self._session
+        history = session.chat_ctx.copy(**_NOT_TOLD)
+        # Upstream compares with what its own record says that the server has.
+        record, session._remote_chat_ctx = session._remote_chat_ctx, self.items
+        try:
+            events = session._create_update_chat_ctx_events(history)
+        finally:
+            session._remote_chat_ctx = record
+        if events:
+            self.items = _record_of(history)
+        return self._wire(events)
+
+    def _wire(self, events: Iterable[Any]) -> list[Event]:
+        opts = self._session._opts
+        wired: list[Event] = []
+        for event in events:
+            if isinstance(event, BaseModel):
+                event = event.model_dump(by_alias=True, exclude_unset=True, exclude_defaults=False)
+            if opts.is_azure and opts.api_version:
+                _impl._normalize_azure_client_event(event)
+            wired.append(event)
+        return wired
+
+
+def _record_of(history: llm.ChatContext) -> RemoteChatContext:
+    """A record of its own: upstream goes on filling in the items of the one that it keeps."""
+    record = RemoteChatContext()
+    previous_id: str | None = None
+    for item in history.items:
+        kept = item.model_copy()
+        if isinstance(kept, llm.ChatMessage):
+            kept.content = list(kept.content)
+        record.insert(previous_id, kept)
+        previous_id = item.id
+    return record
