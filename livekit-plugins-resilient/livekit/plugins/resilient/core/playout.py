@@ -49,8 +49,10 @@ class ReplyProgress:
 
     def __init__(self) -> None:
         self._deltas: list[TranscriptDelta] = []
-        self._complete = False
+        self.is_complete = False
+        """Whether the provider sent all of it."""
         self.audio_s = 0.0
+        """Seconds of audio that arrived."""
 
     def transcribed(self, delta: TranscriptDelta) -> None:
         """Note a piece of transcript; when it arrived is filled in."""
@@ -62,7 +64,7 @@ class ReplyProgress:
 
     def completed(self) -> None:
         """Note that the provider sent all of it: the whole transcript belongs to this audio."""
-        self._complete = True
+        self.is_complete = True
 
     @property
     def has_output(self) -> bool:
@@ -80,7 +82,7 @@ class ReplyProgress:
         See `words_with_audio`.
         """
         limit_s = self.audio_s if audio_s is None else min(audio_s, self.audio_s)
-        whole_s = self.audio_s if self._complete else None
+        whole_s = self.audio_s if self.is_complete else None
         return words_with_audio(self._deltas, limit_s, rate_cps, whole_s)
 
     def heard(self, rate_cps: float, audio_s: float | None = None) -> str:

@@ -10,6 +10,7 @@ from livekit.agents import llm, utils
 from livekit.agents.types import NOT_GIVEN, NotGivenOr
 
 from .._vendor.openai import realtime_model as _impl
+from ..agent_record import AgentRecord
 from ..connection_log import ConnectionLog
 from ..core import facts as f
 from ..core.limits import OPENAI_LIVENESS_TIMEOUT_S, OTHER_RENEWAL_WAIT_S
@@ -97,6 +98,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
         self._server_events = ServerEvents(self._driver)
         self._record = Record(self)
+        self._agent_record = AgentRecord(self._record.played_to_its_end)
         self._outbox = Outbox(self)
         self._wire: Wire | None = None
         self._edges = Edges(self)
@@ -117,6 +119,7 @@ class RealtimeSession(_impl.RealtimeSession):
         """Close the session: within a second, whatever the server does, and without raising."""
         self._driver.close()
         self._speaker.detach()
+        self._agent_record.detach()
         self._requests.close()
         await end_within(_CLOSE_WITHIN_S, super().aclose(), self._main_atask, self._wire is None)
 
@@ -130,6 +133,7 @@ class RealtimeSession(_impl.RealtimeSession):
             self._client_event(args[0])
         elif event == "generation_created":
             self._speaker.watch(args[0].response_id, args[0], self)
+            self._agent_record.attach(self)
         super().emit(event, *args)
 
     if TYPE_CHECKING:
@@ -221,8 +225,8 @@ class RealtimeSession(_impl.RealtimeSession):
             # An output's clock can run beyond the audio that there was.
             audio_end_ms = min(audio_end_ms, int(progress.audio_s * 1000))
             heard = progress.heard(self._resilience.speech_rate_cps, audio_end_ms / 1000)
-            for later_id in self._server_events.after(message_id):
-                self._record.forget(later_id)
+            self._agent_record.cut(message_id, heard)
+            self._record.forget_after(message_id)
             if self._record.cut(message_id, heard):
                 return
         super().truncate(

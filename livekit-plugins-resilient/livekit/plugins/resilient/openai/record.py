@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from livekit.agents import llm
 
 from .._vendor.openai import realtime_model as _impl
+from ..core.playout import UNTRANSCRIBED
 
 if TYPE_CHECKING:
     from livekit.agents.llm.remote_chat_context import RemoteChatContext
@@ -33,6 +34,8 @@ class Record:
         self._cuts: dict[str, str] = {}
         # The calls of the open response, by item id.
         self._calls: dict[str, str] = {}
+        # The open response, once no more of it will be played.
+        self._over: str | None = None
         # The replay under way, by event id.
         self._told: dict[str, str] = {}
         self.replaying = False
@@ -84,8 +87,13 @@ class Record:
 
     def added(self, item: ConversationItem) -> None:
         """The server put an item of its own into the conversation."""
-        if item.type == "function_call" and self._session._server_events.response_id is not None:
+        response_id = self._session._server_events.response_id
+        if response_id is None:
+            return
+        if item.type == "function_call":
             self._calls[item.id or ""] = item.call_id or ""
+        elif response_id == self._over:
+            self.forget(item.id or "")
 
     # -- replies that were cut
 
@@ -120,6 +128,21 @@ class Record:
         self._session._remote_chat_ctx.delete(item_id)
         self._session._delete_item(item_id)
 
+    def forget_after(self, item_id: str) -> None:
+        """Take back the messages that follow one in its response: they will not be played."""
+        self._over = self._session._server_events.response_id
+        for later_id in self._session._server_events.after(item_id):
+            if not self._session._speaker.has_begun(later_id):
+                self.forget(later_id)
+
+    def played_to_its_end(self, item_id: str) -> None:
+        """The `AgentSession` recorded a message, and plays nothing more of its response.
+
+        It takes no notice of messages that it did not begin: the caller cut in before them.
+        """
+        if self._session._server_events.progress_of(item_id) is not None:
+            self.forget_after(item_id)
+
     def response_ends(self) -> None:
         """A response is done: upstream adds its transcripts to the mirror now."""
         generation = self._session._current_generation
@@ -141,8 +164,17 @@ class Record:
         generation = self._session._current_generation
         if not isinstance(generation, _impl._ResponseGeneration):
             return
-        for item_id in generation.messages:
-            self._put(item_id, self._cuts.get(item_id, self._text_of(item_id)))
+        for item_id, message in generation.messages.items():
+            if item_id in self._cuts:
+                self._put(item_id, self._cuts[item_id])
+                continue
+            heard, whole = self._text_of(item_id)
+            self._put(item_id, heard)
+            if not whole:
+                self._session._agent_record.cut(item_id, heard)
+            if heard == UNTRANSCRIBED and not message.text_ch.closed:
+                # Without text a message is not recorded at all.
+                message.text_ch.send_nowait(heard)
         for item_id, call_id in self._calls.items():
             # Its arguments never came to their end, so no tool ran and no result will come.
             if call_id not in self._session._called:
@@ -150,14 +182,14 @@ class Record:
         self._cuts.clear()
         self._calls.clear()
 
-    def _text_of(self, item_id: str) -> str:
-        """What the caller hears of a message of which no more will come."""
+    def _text_of(self, item_id: str) -> tuple[str, bool]:
+        """What the caller hears of a message of which no more will come; whether that is all."""
         progress = self._session._server_events.progress_of(item_id)
         if progress is None:
-            return ""
+            return "", True
         if not self._session._realtime_model.capabilities.audio_output:
-            return progress.text  # somebody else speaks it, to its end
-        return progress.heard(self._session._resilience.speech_rate_cps)
+            return progress.text, True  # somebody else speaks it, to its end
+        return progress.heard(self._session._resilience.speech_rate_cps), progress.is_complete
 
     def _put(self, item_id: str, text: str) -> None:
         """Have the mirror hold exactly `text` for a message; without text, not the item at all."""
