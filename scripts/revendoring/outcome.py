@@ -86,7 +86,6 @@ class Outcome:
     def changelog_entry(self) -> str:
         """The body of the CHANGELOG's `### Upstream` part."""
         lines = [f"- Built from livekit-agents {self.new}; before, from {self.old}."]
-        lines += [f"- {line}." for line in self.changes]
         lines += ["", "How the patches fared when it was moved:", ""]
         return "\n".join([*lines, *_markdown_table(self._table())])
 

@@ -29,6 +29,8 @@ INSTALL_TIMEOUT_S = 1200.0
 VERIFY_TIMEOUT_S = 1800.0
 TYPES_TIMEOUT_S = 900.0
 TESTS_TIMEOUT_S = 3600.0
+# Of what a failed test says, in characters: to know it again, not to understand it.
+WORDS_AT_MOST = 120
 _STAMP = "complete"
 
 
@@ -168,13 +170,14 @@ def run_tests(worktree: Layout, environment: Environment, paths: Sequence[str]) 
 
 
 def read_tests(xml: str) -> Tests:
-    """The names of the tests that failed or could not be set up, from a JUnit report."""
+    """The tests that failed or could not be set up, each with its first words, from a JUnit report."""
     passed, failed = 0, []
     for case in ET.fromstring(xml).iter("testcase"):
-        kinds = {child.tag for child in case}
-        if kinds & {"failure", "error"}:
+        wrong = [child for child in case if child.tag in ("failure", "error")]
+        if wrong:
             name = f"{case.get('classname', '')}.{case.get('name', '')}".strip(".")
-            failed.append(name)
-        elif "skipped" not in kinds:
+            words = (wrong[0].get("message") or "").strip().splitlines()
+            failed.append(f"{name}: {words[0][:WORDS_AT_MOST]}" if words else name)
+        elif case.find("skipped") is None:
             passed += 1
     return Tests(passed, tuple(sorted(set(failed))))
