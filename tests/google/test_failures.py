@@ -46,5 +46,13 @@ def closed(code: int, reason: str = "") -> APIError:
     ),
 )
 def test_verdicts(error: Exception, at_first: Verdict, in_mid_call: Verdict) -> None:
-    assert classify(error, was_connected=False) == at_first
-    assert classify(error, was_connected=True) == in_mid_call
+    assert classify(error, was_connected=False, resumed=False) == at_first
+    assert classify(error, was_connected=True, resumed=True) == in_mid_call
+
+
+@pytest.mark.parametrize(
+    "reason", ["BidiGenerateContent session not found", "Requested entity was not found."]
+)
+def test_a_handle_that_the_application_brought_along_may_be_refused(reason: str) -> None:
+    error = closed(1008, reason)
+    assert classify(error, was_connected=False, resumed=True) == "handle_refused"

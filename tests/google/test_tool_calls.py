@@ -18,8 +18,8 @@ def response(call_id: str, text: str = "sunny") -> types.FunctionResponse:
 
 def run(
     calls: ToolCalls, *arriving: types.FunctionCall, connection: int = 1
-) -> tuple[list[types.FunctionCall], list[types.FunctionResponse]]:
-    """What is to run of a message, and what is to be answered again."""
+) -> tuple[list[types.FunctionCall], list[str]]:
+    """What is to run of a message, and which calls are to be answered again."""
     message = types.LiveServerMessage(
         tool_call=types.LiveServerToolCall(function_calls=list(arriving))
     )
@@ -48,8 +48,50 @@ def test_a_message_without_a_repeated_call_is_left_alone() -> None:
 
 def test_calls_without_id_all_run() -> None:
     calls = ToolCalls()
-    run(calls, call(None))
-    assert run(calls, call(None)) == ([call(None)], [])
+    first, again = call(None), call(None)
+    assert run(calls, first)[0] == [first]
+    assert run(calls, again)[0] == [again]
+    assert first.id != again.id
+    assert calls.without_id == {first.id, again.id}
+
+
+def test_a_call_without_id_that_a_drop_left_open_is_known_again() -> None:
+    calls = ToolCalls()
+    first = call(None)
+    run(calls, first)
+    assert run(calls, call(None), connection=2) == ([], [])
+    assert first.id is not None
+    assert calls.is_known(first.id, 2)
+    calls.answered(first.id, response(first.id), 2)
+    later = call(None)
+    assert run(calls, later, connection=3)[0] == [later]
+
+
+def test_a_session_knows_the_calls_that_came_before_its_handle() -> None:
+    calls = ToolCalls()
+    run(calls, call("1"))
+    calls.handle_issued(1)
+    run(calls, call("2"))
+    calls.resumed(2)
+    assert [calls.is_known(call_id, 2) for call_id in ("1", "2", "3")] == [True, False, False]
+
+
+def test_an_answered_call_is_not_open_in_a_handle() -> None:
+    calls = ToolCalls()
+    run(calls, call("1"))
+    calls.answered("1", response("1"), 1)
+    calls.handle_issued(1)
+    calls.resumed(2)
+    assert not calls.is_known("1", 2)
+
+
+def test_a_forgotten_handle_knows_no_calls() -> None:
+    calls = ToolCalls()
+    run(calls, call("1"))
+    calls.handle_issued(1)
+    calls.forget_handle()
+    calls.resumed(2)
+    assert not calls.is_known("1", 2)
 
 
 def test_an_id_that_is_used_again_for_another_call_runs() -> None:
@@ -61,10 +103,11 @@ def test_an_id_that_is_used_again_for_another_call_runs() -> None:
 def test_an_answer_that_an_earlier_connection_took_is_given_again_once() -> None:
     calls = ToolCalls()
     run(calls, call())
-    calls.answered([response("1")], 1)
+    calls.answered("1", response("1"), 1)
     assert run(calls, call(), connection=1) == ([], [])
-    assert run(calls, call(), connection=2) == ([], [response("1")])
-    calls.answered([response("1")], 2)
+    assert run(calls, call(), connection=2) == ([], ["1"])
+    assert calls.response_to("1") == response("1")
+    calls.answered("1", response("1"), 2)
     assert run(calls, call(), connection=2) == ([], [])
 
 
@@ -73,7 +116,9 @@ def test_the_result_of_a_cancelled_call_is_not_wanted() -> None:
     run(calls, call("1"), call("2"))
     calls.cancel("1")
     calls.cancel("never heard of")
-    assert calls.wanted([response("1"), response("2")]) == [response("2")]
+    assert calls.is_cancelled("1")
+    assert not calls.is_cancelled("2")
+    assert not calls.is_cancelled("never heard of")
 
 
 def test_a_cancelled_call_that_is_made_again_runs_and_is_wanted() -> None:
@@ -81,7 +126,7 @@ def test_a_cancelled_call_that_is_made_again_runs_and_is_wanted() -> None:
     run(calls, call())
     calls.cancel("1")
     assert run(calls, call()) == ([call()], [])
-    assert calls.wanted([response("1")]) == [response("1")]
+    assert not calls.is_cancelled("1")
 
 
 def test_only_the_newest_calls_are_remembered() -> None:

@@ -30,7 +30,6 @@ TALE = {"replies": [STORY], "default_reply": by_reason, "pace": PACE}
     provider="gemini",
     faults=[Fault(MID_STORY, GoAway(300.0))],
     server=TALE,
-    waits_for="R8",
 )
 @scenario(
     "gemini-goaway-300-s-no-overlap",
@@ -39,7 +38,6 @@ TALE = {"replies": [STORY], "default_reply": by_reason, "pace": PACE}
     provider="gemini",
     faults=[Fault(MID_STORY, (RefuseOverlap(), GoAway(300.0)))],
     server=TALE,
-    waits_for="R8",
 )
 async def finishes_the_turn_before_it_moves(stage: GeminiStage) -> None:
     """A notice long before its deadline cuts nothing: the reply is heard to its last sample."""
@@ -93,7 +91,6 @@ async def keeps_the_deadline_by_its_own_timer(stage: GeminiStage) -> None:
     faults=[Fault(After("toolCall"), GoAway(30.0))],
     server={"replies": [ToolCall("get_weather", {"city": "Paris"})], "default_reply": by_reason},
     agent=lambda faulty: CallAgent(tool_delay_s=4.0),
-    waits_for="R8",
 )
 async def answers_open_calls_before_it_moves(stage: GeminiStage) -> None:
     """A tool that runs when the notice comes is still answered, once, and the caller hears it."""
@@ -119,7 +116,6 @@ async def answers_open_calls_before_it_moves(stage: GeminiStage) -> None:
         Fault(After("turnComplete", connection=1), GoAway(10.0)),
     ],
     server={"default_reply": by_reason, "pace": PACE},
-    waits_for="R5",
 )
 async def waits_for_the_handle_of_the_turn(stage: GeminiStage) -> None:
     """A move right after a turn uses the handle that stands for this turn."""

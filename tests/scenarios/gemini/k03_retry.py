@@ -150,7 +150,6 @@ async def outlives_an_invalid_argument(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(CUT, Malformed())],
     server=TALE,
-    waits_for="R19",
 )
 async def skips_what_is_not_json(stage: GeminiStage) -> None:
     """A frame that is not JSON is skipped, and the reply around it is heard to its end."""

@@ -91,7 +91,6 @@ async def keeps_a_good_handle(stage: GeminiStage) -> None:
     faults=[Fault(After("setupComplete", connection=1), NoHandle()), IDLE_DROP],
     server={**TALK, "replies": [GO_ON, ToolCall("get_weather", {"city": "Paris"})]},
     agent=lambda faulty: CallAgent(weather="cloudless"),
-    waits_for="R6",
 )
 async def tells_the_difference_once(stage: GeminiStage) -> None:
     """A handle from before the talk is completed by it: each item once, the tool's result too."""
@@ -116,7 +115,6 @@ async def tells_the_difference_once(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(OnConnection(1), LateHandle(0.2)), IDLE_DROP],
     server=TALK,
-    waits_for="R6",
 )
 async def allows_for_a_handle_on_its_way(stage: GeminiStage) -> None:
     """What was sent just before a handle arrived is known once after the drop."""

@@ -49,7 +49,6 @@ async def ask_for_the_weather(stage: GeminiStage) -> None:
     faults=[Fault(After("toolCall"), Abort()), Fault(OnConnection(2), HangHandshake(3.0))],
     server={**WEATHER, "strict": True, "family": "3.1"},
     agent=slow_agent,
-    waits_for="R9",
 )
 @scenario(
     "gemini-drop-before-the-result-is-ready",
@@ -59,7 +58,6 @@ async def ask_for_the_weather(stage: GeminiStage) -> None:
     faults=[Fault(After("toolCall"), Abort())],
     server={**WEATHER, "strict": True, "family": "3.1"},
     agent=slow_agent,
-    waits_for="R9",
 )
 @scenario(
     "gemini-drop-takes-the-result-along",
@@ -69,7 +67,6 @@ async def ask_for_the_weather(stage: GeminiStage) -> None:
     faults=[Fault(Received("toolResponse"), Abort())],
     server={**WEATHER, "strict": True, "family": "3.1"},
     agent=slow_agent,
-    waits_for="R9",
 )
 async def tells_the_result_to_a_session_without_the_call(stage: GeminiStage) -> None:
     """A result that a drop caught is told to the restored session, and the caller hears it."""
@@ -138,7 +135,6 @@ async def goodbye() -> str:
         "family": "3.1",
     },
     agent=lambda faulty: SwappingAgent(swaps=faulty),
-    waits_for="R9",
 )
 async def outlives_a_change_of_tools(stage: GeminiStage) -> None:
     """A tool that changes the agent's tools is answered, and the caller hears the result."""

@@ -62,7 +62,6 @@ def slow_agent(faulty: bool) -> CallAgent:
     faults=[Fault(OnConnection(1), CallWithoutId())],
     server=WEATHER,
     agent=slow_agent,
-    waits_for="R9",
 )
 async def runs_the_tool_once(stage: GeminiStage) -> None:
     """A call that comes twice or without an id is one run of the tool and one answer."""

@@ -20,7 +20,6 @@ TOLERANCE_WORDS = 1
     provider="gemini",
     faults=[CUT],
     server={**TALE, "transcript_lead_s": 3.0},
-    waits_for="R14",
 )
 @scenario(
     "gemini-transcript-and-audio-together",
@@ -60,7 +59,6 @@ async def records_what_was_heard(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[CUT],
     server={**TALE, "transcript_lead_s": -4.0},
-    waits_for="R14",
 )
 async def records_speech_without_words(stage: GeminiStage) -> None:
     """Speech whose words had not arrived leaves a turn in the record, not a hole."""
@@ -82,7 +80,6 @@ async def records_speech_without_words(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(AtAudio(6.0, connection=1), Abort())],
     server={**TALE, "pace": 3.0},
-    waits_for="R14",
 )
 async def is_cut_where_the_caller_cut_in(stage: GeminiStage) -> None:
     """A caller who cuts in on the rest of a dropped reply stops it, and the record ends there."""

@@ -37,7 +37,6 @@ FRESH_START = [
     faults=FRESH_START,
     server={**TALK, "family": "2.5"},
     agent=lambda faulty: CallAgent(weather="cloudless"),
-    waits_for="R7",
 )
 @scenario(
     "gemini-fresh-start-3-1",
@@ -47,7 +46,6 @@ FRESH_START = [
     faults=FRESH_START,
     server={**TALK, "family": "3.1"},
     agent=lambda faulty: CallAgent(weather="cloudless"),
-    waits_for="R7",
 )
 @scenario(
     "gemini-fresh-start-3-8",
@@ -57,7 +55,6 @@ FRESH_START = [
     faults=FRESH_START,
     server={**TALK, "family": "3.8"},
     agent=lambda faulty: CallAgent(weather="cloudless"),
-    waits_for="R7",
 )
 async def seeds_by_the_rules_of_the_family(stage: GeminiStage) -> None:
     """A drop before any handle costs nothing: the new session knows the talk, tools included."""
@@ -144,7 +141,6 @@ def _parameter(setup: Any, tool: str, name: str) -> dict[str, Any]:
     provider="gemini",
     faults=[Fault(AtAudio(CUT_S, connection=1), UnknownMessage())],
     server={"replies": [STORY], "default_reply": by_reason, "pace": PACE},
-    waits_for="R19",
 )
 async def skips_an_unknown_message(stage: GeminiStage) -> None:
     """A message of a newer protocol is skipped, and the reply around it is heard to its end."""

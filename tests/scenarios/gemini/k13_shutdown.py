@@ -50,7 +50,6 @@ async def hang_up_for_good(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(OnConnection(1), NoCloseAnswer())],
     server=TALK,
-    waits_for="R21",
 )
 async def hangs_up_on_a_server_that_does_not_answer(stage: GeminiStage) -> None:
     """Hanging up takes no longer because the server does not answer it."""

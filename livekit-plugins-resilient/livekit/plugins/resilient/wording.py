@@ -8,7 +8,15 @@ from typing import TypeAlias
 
 from .core.decisions import RedriveCause
 
-__all__ = ["WORDED_CAUSES", "RedriveContext", "RedriveInstructions", "redrive_text", "tail"]
+__all__ = [
+    "WORDED_CAUSES",
+    "RedriveContext",
+    "RedriveInstructions",
+    "cut_in_text",
+    "redrive_text",
+    "result_text",
+    "tail",
+]
 
 
 @dataclass(frozen=True)
@@ -80,3 +88,23 @@ def redrive_text(context: RedriveContext, instructions: RedriveInstructions | No
 def tail(words: str) -> str:
     """The last words of a reply, enough of them for the model to find the place; "" for none."""
     return " ".join(words.split()[-_TAIL_WORDS:])
+
+
+def cut_in_text(heard: str) -> str:
+    """Tells the model how much of its last reply was heard; "" for none of it."""
+    if not heard:
+        return "(The caller cut in before hearing any of your last reply.)"
+    return f'(The caller cut in on your last reply, and heard only: "{heard}")'
+
+
+def result_text(name: str, arguments: str | None, output: str, *, is_error: bool) -> str:
+    """A tool's result in words, for a session that does not know of the call.
+
+    Args:
+        name: Of the tool.
+        arguments: Of the call, in JSON; None where they are not known.
+        output: The result, or with `is_error` what went wrong.
+        is_error: Whether the tool failed.
+    """
+    outcome = "failed with" if is_error else "returned"
+    return f"(Tool call {name}({arguments or ''}) {outcome}: {output})"

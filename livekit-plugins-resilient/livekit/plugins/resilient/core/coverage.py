@@ -65,6 +65,12 @@ class Coverage:
             self._known.add(item_id)
             self._open[item_id] = _Item()
 
+    def withdrawn(self, item_ids: Iterable[str]) -> None:
+        """Items are not to be sent after all, on no connection."""
+        for item_id in item_ids:
+            self._known.add(item_id)
+            self._open.pop(item_id, None)
+
     def sent(self, item_ids: Iterable[str], at: float, index: int | None = None) -> None:
         """Items were handed to the connection, as client message number `index`."""
         for item_id in item_ids:

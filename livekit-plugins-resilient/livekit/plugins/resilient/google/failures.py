@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from google.genai.errors import APIError
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 __all__ = ["Verdict", "classify", "code_of"]
 
@@ -23,6 +23,8 @@ class _Row:
     reason: str = ""
     # Applies to a session that never was connected, where the set-up itself must be wrong.
     only_at_first: bool = False
+    # Applies to a dial with a handle.
+    only_resumed: bool = False
 
 
 _TABLE = (
@@ -36,9 +38,9 @@ _TABLE = (
     _Row(1007, "fatal", "api key"),
     _Row(1007, "handle_refused", "session handle"),
     _Row(1007, "invalid"),
+    _Row(1008, "handle_refused", "session not found", only_resumed=True),
+    _Row(1008, "handle_refused", "entity was not found", only_resumed=True),
     _Row(1008, "fatal", only_at_first=True),
-    _Row(1008, "handle_refused", "session not found"),
-    _Row(1008, "handle_refused", "entity was not found"),
     _Row(1011, "fatal", "quota", only_at_first=True),
 )
 
@@ -47,15 +49,25 @@ def code_of(error: BaseException) -> int | None:
     """The HTTP status or WebSocket close code that an error stands for, if any."""
     if isinstance(error, InvalidStatus):
         return error.response.status_code
+    if isinstance(error, ConnectionClosed):
+        return error.rcvd.code if error.rcvd is not None else None
     if isinstance(error, APIError) and isinstance(error.code, int):
         return error.code
     return None
 
 
-def classify(error: BaseException, *, was_connected: bool) -> Verdict:
-    """What `error` means for a session that did or did not have a connection before."""
+def classify(error: BaseException, *, was_connected: bool, resumed: bool) -> Verdict:
+    """What `error` means.
+
+    Args:
+        error: Of the dial, or of the connection.
+        was_connected: Whether the session had a connection before.
+        resumed: Whether a handle was resumed.
+    """
     code, text = code_of(error), str(error).lower()
     for row in _TABLE:
-        if row.code == code and row.reason in text and not (row.only_at_first and was_connected):
+        if row.code != code or row.reason not in text:
+            continue
+        if not (row.only_at_first and was_connected) and not (row.only_resumed and not resumed):
             return row.verdict
     return "retry"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from google.genai import types
-from google.genai.errors import APIError
-from livekit.agents import llm, utils
+from livekit.agents import llm
 from livekit.agents.types import NOT_GIVEN, NotGivenOr
 
 from .._vendor.google import realtime_api as _impl
@@ -17,18 +16,22 @@ from ..core import facts as f
 from ..core.limits import GEMINI_LIVENESS_TIMEOUT_S
 from ..driver import Driver
 from ..errors import ConnectionSuspectedError
-from ..events import AudioDropped, ResilienceEvent
-from ..gap_audio import GapAudio
+from ..events import HandedOver, ReconnectMode, ResilienceEvent
 from ..hooks import options_of
 from ..notify import notify
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
+from .context import Context
+from .failures import code_of
 from .late_content import LateContent
+from .outgoing import Outgoing
 from .pings import patient_pings, send_pings
 from .reply_request import reply_request
 from .reply_timer import ReplyTimer
-from .set_up import compress_by_default
-from .supervisor import Supervisor, context_source
+from .requests import Requests
+from .set_up import compress_by_default, keep_transparency, seconds_of
+from .spoken import Spoken
+from .supervisor import Supervisor
 from .tool_calls import ToolCalls
 from .tool_schema import restore_schema_details
 from .turn_log import TurnLog
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
     from .._vendor.google.api_proto import ClientEvents
     from ..options import ResilienceOptions
+    from .line import LiveSession
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
 
@@ -82,40 +86,51 @@ class RealtimeSession(_impl.RealtimeSession):
             self._resilience.bounds(GEMINI_LIVENESS_TIMEOUT_S),
             Telemetry("google"),
         )
-        self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
+        self._spoken = Spoken(self)
+        self._speaker = SpeakerWatch(self._spoken.feed, lambda: self._driver.now)
         self._connected = self._suspected = False
         self._turns = TurnLog(self._driver)
-        # The request being composed by `generate_reply`, and what each open one sent.
-        self._composing: str | None = None
-        self._requests: dict[str, types.LiveClientContent] = {}
+        self._requests = Requests(self)
         self._redrive_id: str | None = None
         # The reply about to open joins on behind what is playing, so it is no barge-in.
         self._joins = False
         self._late = LateContent()
         self._calls = ToolCalls()
-        self._gap_audio: GapAudio[ClientEvents] = GapAudio(self._resilience.gap_audio_s)
-        self._dials = 0
-        self._turn_finished = self._gap_audio_spoilt = False
-        self._reply_timer = ReplyTimer.idle()
+        self._context = Context(self)
+        self._outgoing = Outgoing(self)
+        self._supervisor: Supervisor | None = None
+        # Number of the connection that serves.
+        self._connection = 0
+        self._turn_finished = False
+        self._handover: HandedOver | None = None
+        self._mode: ReconnectMode = "fresh"
         self._message: types.LiveServerMessage | None = None
         realtime_model._opts.http_options = patient_pings(
             realtime_model._opts.http_options, realtime_model._opts.conn_options.timeout
         )
         super().__init__(realtime_model)
-        self._main_atask.add_done_callback(lambda _: self._reply_timer.expire())
+        self._main_atask.add_done_callback(lambda _: self._requests.gave_up())
 
     async def aclose(self) -> None:
         self._driver.close()
-        self._reply_timer.cancel()
+        self._requests.close()
         self._speaker.detach()
+        self._spoken.detach()
         await super().aclose()
 
     def emit(self, event: Any, *args: Any) -> None:
         if event == "generation_created":
             self._speaker.watch(args[0].response_id, args[0], self)
+            self._spoken.watch()
         elif event == "input_speech_started" and self._joins:
             return
         super().emit(event, *args)
+
+    @property
+    def _speaks(self) -> bool:
+        """Whether replies are audio with a transcript, of which only so much may be heard."""
+        transcribed = self._opts.output_audio_transcription is not None
+        return self._realtime_model.capabilities.audio_output and transcribed
 
     def push_audio(self, frame: rtc.AudioFrame) -> None:
         self._driver.hear(frame)
@@ -124,79 +139,91 @@ class RealtimeSession(_impl.RealtimeSession):
     # -- the connection
 
     async def _main_task(self) -> None:
-        await Supervisor(self).run()
+        self._supervisor = Supervisor(self)
+        await self._supervisor.run()
 
     def _build_connect_config(self) -> types.LiveConnectConfig:
-        # Built once per dial, so it also counts them.
-        self._dials += 1
-        self._connection_log.dialling()
+        if not self._connected:
+            self._connection_log.dialling()
         config = super()._build_connect_config()
         restore_schema_details(config.tools or [], self._tools)
         compress_by_default(config, self._opts)
+        keep_transparency(config, self._opts)
+        self._context.announce(config)
         return config
 
-    async def _recv_task(self, session: AsyncSession) -> None:
-        # Runs exactly while a connection is set up and holds the context.
-        now = self._driver.now
-        reconnected = self._connection_log.connected(now, context_source(self))
+    async def _restore(self, live: LiveSession, *, resumed: bool) -> bool:
+        """Tell a new connection what it does not know; whether it answers that by itself."""
+        self._connection += 1
+        self._mode = "resumed" if resumed else "replayed" if self._chat_ctx.items else "fresh"
+        return await self._context.restore(live, resumed=resumed)
+
+    def _connection_began(self, *, answers: bool) -> None:
+        """A connection is set up and holds the context."""
+        now, again = self._driver.now, self._connection_log.was_connected
+        reconnected = self._connection_log.connected(now, self._mode)
         self._connected = True
         self._driver.tell(reconnected)
-        self._send_gap_audio()
-        self._driver.feed(self._turns.connected(suspected=self._suspected))
+        handover, self._handover = self._handover, None
+        if handover is not None:
+            self._driver.tell(HandedOver(now, handover.overlapped))
+        self._outgoing.release(reconnected=again)
+        self._driver.feed(self._turns.connected(suspected=self._suspected, answers=answers))
         self._suspected = False
-        if reconnected is not None:
+        if again:
             self.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
-        self._reply_timer.resume()
+        self._requests.connected()
+
+    async def _recv_task(self, session: AsyncSession) -> None:
         pings = asyncio.create_task(send_pings(session, self._turns.pong_came))
         try:
             await super()._recv_task(session)
         finally:
             pings.cancel()
-            self._connection_ended()
 
-    def _connection_ended(self) -> None:
+    def _handing_over(self, *, overlapped: bool) -> None:
+        """A connection is left for the next one, as planned."""
+        self._handover = HandedOver(self._driver.now, overlapped)
+        self._late.next_turn()
+        self._outgoing.sort_out()
+
+    def _connection_ended(self, error: Exception | None) -> None:
+        """No connection serves any more; without an error, because we left it."""
+        if not self._connected:
+            return
         now = self._driver.now
         self._connected = False
         self._late.next_turn()
-        self._reply_timer.pause()
-        self._empty_queue()
+        self._requests.disconnected()
+        self._outgoing.sort_out()
         self._driver.feed(f.Disconnected(now))
-        error = ConnectionSuspectedError() if self._suspected else self._session_error
-        code = error.code if isinstance(error, APIError) else None
+        if self._suspected:
+            error = ConnectionSuspectedError()
+        code = None if error is None else code_of(error)
         self._driver.tell(self._connection_log.ended(now, cause=error, code=code))
 
-    def _empty_queue(self) -> None:
-        """Keep what was not sent from following the reconnect, where it is sent another way."""
-        kept = []
-        while not self._msg_ch.empty():
-            event = self._msg_ch.recv_nowait()
-            if not (isinstance(event, types.LiveClientContent) and event.turn_complete):
-                kept.append(event)
-        for event in kept:
-            if not self._keeps_for_later(event):
-                super()._send_client_event(event)
+    def _mark_restart_needed(self, on_error: bool = False) -> None:
+        self._session_should_close.set()
 
-    def _keeps_for_later(self, event: ClientEvents) -> bool:
-        """Whether this is microphone audio that no connection can take now (R15)."""
-        audio = event.audio if isinstance(event, types.LiveClientRealtimeInput) else None
-        if audio is None or self._connected:
+    def _forget_handle(self) -> None:
+        """The next session is a fresh one."""
+        self._session_resumption_handle = None
+        self._turns.handle_lost()
+        self._calls.forget_handle()
+
+    def _take_handle(self, message: types.LiveServerMessage) -> bool:
+        """Keep the handle that a message brings; upstream would copy the whole context for it."""
+        update, message.session_resumption_update = message.session_resumption_update, None
+        if update is None or not update.resumable or not update.new_handle:
             return False
-        samples = len(audio.data or b"") / 2
-        self._gap_audio.keep(event, samples / _impl.INPUT_AUDIO_SAMPLE_RATE)
+        self._session_resumption_handle = update.new_handle
+        self._turns.handle_came()
+        self._context.handle_came(self._driver.now, update.last_consumed_client_message_index)
         return True
 
-    def _send_gap_audio(self) -> None:
-        # Without its activity, or what may have been refused with a 1007.
-        if self._gap_audio_spoilt or (
-            self._manual_activity_detection and not self._in_user_activity
-        ):
-            self._gap_audio.discard()
-        self._gap_audio_spoilt = False
-        for event in self._gap_audio.release():
-            self._send_client_event(event)
-        dropped_s = self._gap_audio.take_dropped_s()
-        if dropped_s:
-            self._driver.tell(AudioDropped(self._driver.now, dropped_s))
+    def _handle_go_away(self, go_away: types.LiveServerGoAway) -> None:
+        if self._supervisor is not None:
+            self._supervisor.go_away(seconds_of(go_away.time_left))
 
     # -- what the application asks for
 
@@ -208,47 +235,23 @@ class RealtimeSession(_impl.RealtimeSession):
         tools: NotGivenOr[list[llm.Tool]] = NOT_GIVEN,
     ) -> asyncio.Future[llm.GenerationCreatedEvent]:
         """As upstream's; a request that a drop catches is sent again, with the same future."""
-        self._composing = request_id = utils.shortuuid("request_")
-        try:
-            future = super().generate_reply(
-                instructions=instructions, tool_choice=tool_choice, tools=tools
-            )
-        finally:
-            self._composing = None
-        if request_id in self._requests:
-            self._driver.feed(f.ReplyRequested(self._driver.now, request_id))
-            future.add_done_callback(partial(self._request_done, request_id))
-        return future
-
-    def _request_done(
-        self, request_id: str, future: asyncio.Future[llm.GenerationCreatedEvent]
-    ) -> None:
-        self._requests.pop(request_id, None)
-        now = self._driver.now
-        if future.cancelled():
-            self._driver.feed(f.ReplyCancelled(now, request_id))
-        elif future.exception() is not None:
-            if self._connected and self._opts.input_audio_transcription is not None:
-                self._late.request_failed()
-            self._driver.feed(f.ReplyRequestTimedOut(now, request_id))
+        make = partial(
+            super().generate_reply, instructions=instructions, tool_choice=tool_choice, tools=tools
+        )
+        return self._requests.make(make)
 
     def _reply_timeout(self, on_due: Callable[[], None]) -> ReplyTimer:
-        self._reply_timer = timer = ReplyTimer(self._resilience.reply_timeout_s, on_due)
-        if self._connected:
-            timer.resume()
-        elif self._main_atask.done():
-            asyncio.get_running_loop().call_soon(timer.expire)
-        return timer
+        return self._requests.start_timer(on_due)
 
     def _send_client_event(self, event: ClientEvents) -> None:
-        if self._composing is not None and isinstance(event, types.LiveClientContent):
-            self._requests[self._composing] = event
-            if self._connection_log.was_connected and not self._connected:
-                return  # the driver issues it on the next connection
+        if self._requests.holds(event):
+            return
+        if isinstance(event, types.LiveClientContent) and event.turn_complete:
+            self._spoken.correct(event)
             self._late.next_turn()
-        if isinstance(event, types.LiveClientToolResponse):
-            self._send_results(event)
-        elif not self._keeps_for_later(event):
+        elif isinstance(event, types.LiveClientToolResponse):
+            self._late.next_turn()
+        if not self._outgoing.keeps(event):
             super()._send_client_event(event)
 
     def _sent(self, message: object) -> None:
@@ -256,22 +259,13 @@ class RealtimeSession(_impl.RealtimeSession):
         asks = isinstance(message, types.LiveClientContent) and message.turn_complete
         if asks or isinstance(message, types.LiveClientToolResponse):
             self._turns.asked()
+        if self._active_session is not None:
+            self._context.sent(message, cast("LiveSession", self._active_session))
 
-    def _send_results(self, event: types.LiveClientToolResponse) -> None:
-        """Send the results of calls that were not cancelled (R10)."""
-        responses = self._calls.wanted(event.function_responses or [])
-        if not responses:
-            if isinstance(event, _impl._ChatCtxToolResponse):
-                self._unsent_item_ids -= event.item_ids  # a handle may stand for them
-            return
-        event.function_responses = responses
-        self._late.next_turn()
-        super()._send_client_event(event)
-        self._calls.answered(responses, self._dials)
-        for response in responses:
-            expects_reply = response.scheduling != types.FunctionResponseScheduling.SILENT
-            call_id = response.id or response.name or ""
-            self._driver.feed(f.ToolResultDelivered(self._driver.now, call_id, expects_reply))
+    def _sync_chat_ctx(
+        self, chat_ctx: llm.ChatContext, *, known: llm.ChatContext | None = None
+    ) -> None:
+        self._context.update(chat_ctx)
 
     # -- what the server sends
 
@@ -280,12 +274,11 @@ class RealtimeSession(_impl.RealtimeSession):
         assert isinstance(message, types.LiveServerMessage)
         self._message = message
         self._driver.feed(f.MessageArrived(self._driver.now))
-        update = message.session_resumption_update
-        if update is not None and update.resumable and update.new_handle:
-            self._turns.handle_came()
+        self._suspected = False
+        self._take_handle(message)
         runs_calls = self._opts.tool_choice != "none"
-        if runs_calls and (lost := self._calls.strip(message, self._dials)):
-            self._send_client_event(types.LiveClientToolResponse(function_responses=lost))
+        if runs_calls and (lost := self._calls.strip(message, self._connection)):
+            self._context.answer_again(lost)
         self._end_interrupted_turn(message)
         self._late.strip(message)
         return True
@@ -313,7 +306,7 @@ class RealtimeSession(_impl.RealtimeSession):
         unasked_turn = content is not None and content.input_transcription is not None
         request_id: str | None = None
         if asked:
-            request_id = next(reversed(self._requests), None)
+            request_id = self._requests.newest
         elif not unasked_turn:
             request_id, self._redrive_id = self._redrive_id, None
             self._joins = request_id is not None
@@ -338,6 +331,18 @@ class RealtimeSession(_impl.RealtimeSession):
         if generation is not None and server_content.turn_complete:
             self._driver.feed(f.GenerationEnded(self._driver.now, generation.response_id))
 
+    def _mark_current_generation_done(self) -> None:
+        generation = self._current_generation
+        if generation is None or generation._done:
+            return
+        self._spoken.ends(generation)
+        super()._mark_current_generation_done()
+        now = self._driver.now
+        self._turns.ended_at = now
+        transcribed_at = self._turns.transcribed_at(generation.response_id)
+        self._context.spoken(generation.input_id, now if transcribed_at is None else transcribed_at)
+        self._context.spoken(generation.response_id, now)
+
     def _handle_tool_calls(self, tool_call: types.LiveServerToolCall) -> None:
         generation = self._current_generation
         if generation is None:
@@ -345,10 +350,13 @@ class RealtimeSession(_impl.RealtimeSession):
             return
         now, reply = self._driver.now, generation.response_id
         for call in tool_call.function_calls or []:
-            self._driver.feed(f.ToolCallOpened(now, reply, call.id or call.name or ""))
+            assert call.id is not None  # given one where it had none
+            self._driver.feed(f.ToolCallOpened(now, reply, call.id))
         super()._handle_tool_calls(tool_call)
         if self._opts.tool_behavior != types.Behavior.NON_BLOCKING:
             self._late.tool_called()
+        for call in tool_call.function_calls or []:
+            self._context.called(call)
         self._driver.feed(f.GenerationEnded(now, reply))
 
     def _handle_tool_call_cancellation(
@@ -372,26 +380,18 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def redrive(self, redrive_id: str, instructions: str) -> None:
         self._redrive_id = redrive_id
-        self._late.next_turn()
-        super()._send_client_event(reply_request(self._opts.model, instructions))
+        self._send_client_event(reply_request(self._opts.model, instructions))
 
     def reissue(self, request_id: str) -> None:
-        if request_id in self._requests:
-            self._late.next_turn()
-            super()._send_client_event(self._requests[request_id])
+        self._requests.reissue(request_id)
 
     def words_of(self, generation_id: str, audio_s: float) -> str:
         return self._turns.spoken(generation_id, self._resilience.speech_rate_cps, audio_s)
 
     def replace_connection(self) -> None:
-        socket = getattr(self._active_session, "_ws", None)
-        if socket is None:
-            return
-        # A restart of our own is no error to tell the application of; and an orderly close would
-        # wait for an answer that a dead peer never gives.
-        self._suspected = True
-        self._mark_restart_needed(on_error=True)
-        socket.transport.abort()
+        if self._connected and self._supervisor is not None:
+            self._suspected = True
+            self._supervisor.suspect()
 
     def notify(self, event: ResilienceEvent) -> None:
         notify(self, self._resilience, event)

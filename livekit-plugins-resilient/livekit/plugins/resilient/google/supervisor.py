@@ -1,53 +1,35 @@
-"""Dials, restores the context and dials again, until the session ends (R2, R3, R7)."""
+"""Dials, restores the context and dials again, until the session ends (R2, R3, R7, R8)."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from google.genai import types
-from livekit.agents import APIConnectionError, llm, utils
+from livekit.agents import APIConnectionError, utils
 from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
 
-from ..core.limits import POISONED_WITHIN_S
+from ..core.handover import Notice, handover_at
+from ..core.limits import GOAWAY_MARGIN_S, HANDLE_WAIT_S, OVERLAP_RETRY_S, POISONED_WITHIN_S
 from ..core.reconnect import Redial, RedialLimits
-from ..events import ReconnectMode
+from ..errors import ConnectionSuspectedError
+from ..events import ContinuationRejected, GoAwayReceived
 from ..log import logger
-from .failures import Verdict, classify
+from .failures import Verdict, classify, code_of
+from .history import SeedForm
+from .line import Line, dial
 
 if TYPE_CHECKING:
-    from google.genai.live import AsyncSession
-
     from .realtime import RealtimeSession
 
-__all__ = ["Supervisor", "context_source"]
+__all__ = ["Supervisor"]
 
-# What upstream's conversion to turns cannot take, or the model must not be told.
-_NOT_TOLD: dict[str, Any] = dict.fromkeys(
-    (
-        "exclude_config_update",
-        "exclude_empty_message",
-        "exclude_function_call",
-        "exclude_handoff",
-        "exclude_instructions",
-    ),
-    True,
-)
 # Deaths soon after resuming that make a handle a bad one.
 _POISONED_AFTER = 2
 
 
 class _EndedError(Exception):
     """The connection ended without an error."""
-
-
-def context_source(session: RealtimeSession) -> ReconnectMode:
-    """How the next connection of a session gets its context."""
-    if session._session_resumption_handle is not None:
-        return "resumed"
-    return "replayed" if session._chat_ctx.items else "fresh"
 
 
 class Supervisor:
@@ -69,11 +51,14 @@ class Supervisor:
             )
         )
         self._now = asyncio.get_running_loop().time
-        self._resumed = False
-        self._set_up_at: float | None = None
+        self._line: Line | None = None
+        self._resumes = False
         self._early_deaths = 0
-        self._seeded = 0
-        self._history_limit: int | None = None
+        self._notice: Notice | None = None
+        self._to_leave = asyncio.Event()
+        self._refuses_overlap = False
+        # Connections that were left and are being closed.
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Serve the session until it is closed.
@@ -82,94 +67,211 @@ class Supervisor:
             APIConnectionError: It cannot be connected; the application was told.
         """
         session = self._session
-        while not session._msg_ch.closed:
-            session._session_should_close.clear()
-            session._turn_finished = False
-            self._resumed = session._session_resumption_handle is not None
-            self._set_up_at = None
-            self._seeded = 0
-            error: Exception | None = None
-            try:
-                await self._connection()
-            except Exception as caught:
-                error = caught
-            finally:
-                await session._close_active_session()
-            if session._msg_ch.closed:
-                return
-            if error is not None:
-                await self._recover(error)
+        try:
+            while not session._msg_ch.closed:
+                session._session_should_close.clear()
+                self._line = None
+                self._resumes = session._session_resumption_handle is not None
+                try:
+                    self._line = await self._dial()
+                    await self._serve()
+                except Exception as error:
+                    if session._msg_ch.closed:
+                        return
+                    await self._recover(error)
+        finally:
+            for closing in self._leaving:
+                closing.cancel()
+            await asyncio.gather(*self._leaving, return_exceptions=True)
 
-    # -- one connection
+    # -- one connection after the other
 
-    async def _connection(self) -> None:
+    async def _dial(self) -> Line:
         session = self._session
-        config = session._build_connect_config()
-        dial = session._client.aio.live.connect(model=session._opts.model, config=config)
         began_at = self._now()
-        async with AsyncExitStack() as stack:
-            live = await asyncio.wait_for(stack.enter_async_context(dial), self._connect_timeout_s)
-            self._set_up_at = self._now()
-            session._report_connection_acquired(self._set_up_at - began_at)
-            self._redial.connected(self._set_up_at)
-            async with session._session_lock:
-                session._active_session = live
-                await self._restore(live)
-            await self._serve(live)
+        config = session._build_connect_config()
+        line = await dial(session._client, session._opts.model, config, self._connect_timeout_s)
+        session._report_connection_acquired(self._now() - began_at)
+        return line
 
-    async def _restore(self, live: AsyncSession) -> None:
+    async def _serve(self) -> None:
+        """Serve on the connection that was dialled, and on those that it hands over to."""
         session = self._session
-        waiting, session._pending_chat_ctx = session._pending_chat_ctx, None
-        context = session._chat_ctx if waiting is None else waiting
-        known = session._resumption_chat_ctx
-        if self._resumed and known is not None:
-            session._sync_chat_ctx(context, known=known)
-            return
-        session._chat_ctx = context
-        if not self._resumed:
-            await self._seed(live, context)
-            session._unsent_item_ids.clear()
+        while self._line is not None:
+            line, successor = self._line, None
+            try:
+                await self._begin(line)
+                successor = await self._carry(line)
+            except Exception as error:
+                session._connection_ended(error)
+                raise
+            finally:
+                await self._leave(line, in_background=successor is not None)
+            self._line = successor
 
-    async def _seed(self, live: AsyncSession, context: llm.ChatContext) -> None:
-        """Tell a fresh session what was said, before it gets anything else."""
-        history = context.copy(**_NOT_TOLD)
-        if self._history_limit is not None:
-            surplus = max(0, len(history.items) - self._history_limit)
-            history = llm.ChatContext(history.items[surplus:])
-        self._seeded = len(history.items)
-        told, _ = history.to_provider_format("google", inject_dummy_user_message=False)
-        if told:
-            turns: list[Any] = [types.Content.model_validate(turn) for turn in told]
-            await live.send_client_content(turns=turns, turn_complete=False)
+    async def _begin(self, line: Line) -> None:
+        session = self._session
+        if session._turn_finished:
+            self._redial.progressed()
+        session._turn_finished = False
+        self._resumes = line.resumed
+        self._notice = None
+        self._to_leave.clear()
+        self._redial.connected(line.set_up_at)
+        async with session._session_lock:
+            session._active_session = line.live
+            answers = await session._restore(line.live, resumed=line.resumed)
+        session._connection_began(answers=answers)
 
-    async def _serve(self, live: AsyncSession) -> None:
+    async def _carry(self, line: Line) -> Line | None:
+        """Carry messages until the connection ends or is to be left.
+
+        Returns:
+            The connection that takes over at once; None where it must be dialled first.
+
+        Raises:
+            Exception: The connection was lost.
+        """
         session = self._session
         carrying = [
-            asyncio.create_task(session._send_task(live), name="resilient-gemini-send"),
-            asyncio.create_task(session._recv_task(live), name="resilient-gemini-recv"),
+            asyncio.create_task(session._send_task(line.live), name="resilient-gemini-send"),
+            asyncio.create_task(session._recv_task(line.live), name="resilient-gemini-recv"),
         ]
         closing = asyncio.create_task(session._session_should_close.wait())
+        moving = asyncio.create_task(self._successor(), name="resilient-gemini-move")
+        successor: Line | None = None
+        error: Exception | None = None
+        planned = False
         try:
-            await asyncio.wait([*carrying, closing], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*carrying, closing, moving], return_when=asyncio.FIRST_COMPLETED)
+            ended = [task for task in carrying if task.done()]
+            error, session._session_error = session._session_error, None
+            error = error or _error_of(ended)
+            planned = error is None and not ended
+            # A restart that the application asked for makes the successor's set-up an old one.
+            if planned and moving.done() and not closing.done():
+                successor = moving.result()
         finally:
-            await utils.aio.cancel_and_wait(*carrying, closing)
-        error, session._session_error = session._session_error, None
-        failed = [task.exception() for task in carrying if not task.cancelled()]
-        error = error or next((e for e in failed if isinstance(e, Exception)), None)
+            restarts = closing.done()
+            await utils.aio.cancel_and_wait(*carrying, closing, moving)
+            if successor is None and not moving.cancelled():
+                await _close_unused(moving)
+        if not planned and error is None and not session._msg_ch.closed:
+            error = _EndedError()
         if error is not None:
             raise error
-        if not session._session_should_close.is_set():
-            raise _EndedError
+        if successor is not None:
+            session._handing_over(overlapped=True)
+            return successor
+        session._connection_ended(None)
+        if not session._msg_ch.closed:
+            if restarts:
+                await self._late_handle(line)
+            else:
+                session._handing_over(overlapped=False)
+        return None
 
-    # -- after it
+    async def _leave(self, line: Line, *, in_background: bool) -> None:
+        session = self._session
+        if session._active_session is line.live:
+            session._active_session = None
+        if session._suspected:
+            line.live.abort()
+        if not in_background:
+            await line.close()
+            return
+        closing = asyncio.create_task(line.close(), name="resilient-gemini-close")
+        self._leaving.add(closing)
+        closing.add_done_callback(self._leaving.discard)
+
+    async def _late_handle(self, line: Line) -> None:
+        """Read the handle of a turn that is just over, before a connection is left (R5)."""
+        turns = self._session._turns
+        if turns.ended_at is None or (turns.handle_at or 0.0) >= turns.ended_at:
+            return
+        left_s = turns.ended_at + HANDLE_WAIT_S - self._now()
+        if left_s <= 0 or self._session._driver.rests_from is None:
+            return
+
+        async def read() -> None:
+            async for message in line.live.receive():
+                if self._session._take_handle(message):
+                    return
+
+        try:
+            await asyncio.wait_for(read(), left_s)
+        except Exception as error:
+            logger.debug("no handle came", extra={"error": type(error).__name__})
+
+    # -- a planned move (R8, R17)
+
+    def go_away(self, time_left_s: float) -> None:
+        """The server announced the end of the connection, in so many seconds."""
+        session, now = self._session, self._now()
+        notice = Notice(now, now + max(0.0, time_left_s - GOAWAY_MARGIN_S))
+        self._notice = notice.sooner(self._notice)
+        self._to_leave.set()
+        session._driver.tell(GoAwayReceived(now, time_left_s))
+
+    def suspect(self) -> None:
+        """The connection looks dead."""
+        self._to_leave.set()
+
+    def _move_at(self) -> float:
+        session = self._session
+        if session._suspected:
+            return self._now()
+        return handover_at(
+            self._notice,
+            rests_from=session._driver.rests_from,
+            turn_ended_at=session._turns.ended_at,
+            handle_at=session._turns.handle_at,
+        )
+
+    async def _successor(self) -> Line | None:
+        """Wait until the connection is to be left, and dial the next one beside it.
+
+        Returns:
+            None where the provider does not have both.
+        """
+        driver = self._session._driver
+        while True:
+            await self._to_leave.wait()
+            while (move_at := self._move_at()) > self._now():
+                await driver.next_fact(move_at)
+            if self._refuses_overlap:
+                return None
+            try:
+                line = await self._dial()
+            except Exception as error:
+                if code_of(error) is not None:
+                    # Some providers refuse a handle whose connection is open (sip-to-ai#14).
+                    self._refuses_overlap = True
+                if self._refuses_overlap or self._is_pressing():
+                    return None
+                logger.warning("handover failed", extra={"error": type(error).__name__})
+                await asyncio.sleep(OVERLAP_RETRY_S)
+                continue
+            if self._move_at() <= self._now():
+                return line
+            await line.close()  # something began meanwhile, of which it does not know
+
+    def _is_pressing(self) -> bool:
+        return self._notice is not None and self._notice.leave_by <= self._now()
+
+    # -- after a loss
 
     async def _recover(self, error: Exception) -> None:
         session, now = self._session, self._now()
         if session._turn_finished:
             self._redial.progressed()
-            self._history_limit = None
-        verdict = classify(error, was_connected=session._connection_log.was_connected)
-        hopeless = verdict == "fatal" or not self._leave_out(verdict, now)
+            session._context.limit = None
+        verdict = classify(
+            error,
+            was_connected=session._connection_log.was_connected,
+            resumed=self._resumes,
+        )
+        hopeless = verdict == "fatal" or not self._leave_out(error, verdict, now)
         wait_s = None if hopeless else self._redial.lost(now, random.random())
         if wait_s is None:
             session._emit_error(error, recoverable=False)
@@ -178,31 +280,47 @@ class Supervisor:
             "connection lost",
             extra={"error": type(error).__name__, "verdict": verdict, "redial_in_s": wait_s},
         )
+        session._turn_finished = False
         await asyncio.sleep(wait_s)
         # After the wait, so that whoever reacts to it meets a redial (R4).
-        session._emit_error(error, recoverable=True)
+        if not isinstance(error, ConnectionSuspectedError):
+            session._emit_error(error, recoverable=True)
 
-    def _leave_out(self, verdict: Verdict, now: float) -> bool:
+    def _leave_out(self, error: Exception, verdict: Verdict, now: float) -> bool:
         """Drop what may have caused the loss; False if there is nothing left to drop."""
-        session = self._session
+        session, context = self._session, self._session._context
+        set_up_at = self._line.set_up_at if self._line is not None else None
         if session._turn_finished or (
-            self._set_up_at is not None and now - self._set_up_at >= POISONED_WITHIN_S
+            set_up_at is not None and now - set_up_at >= POISONED_WITHIN_S
         ):
             self._early_deaths = 0
             healthy = True
         else:
-            self._early_deaths += self._resumed and self._set_up_at is not None
+            self._early_deaths += self._resumes and set_up_at is not None
             healthy = False
         if verdict == "invalid":
-            session._gap_audio_spoilt = True
+            session._outgoing.spoilt = True
         refused = verdict in ("handle_refused", "invalid") and not healthy
-        if self._resumed and (refused or self._early_deaths >= _POISONED_AFTER):
+        if self._resumes and (refused or self._early_deaths >= _POISONED_AFTER):
             self._early_deaths = 0
-            session._session_resumption_handle = session._resumption_chat_ctx = None
-            session._turns.handle_lost()
+            session._forget_handle()
+            session._driver.tell(ContinuationRejected(now, code_of(error)))
         elif refused and verdict == "invalid":
             # A fresh session, so it was the history, or else the set-up itself.
-            if self._seeded == 0 and self._set_up_at is None:
+            if context.seeded == 0 and set_up_at is None:
                 return False
-            self._history_limit = self._seeded // 2
+            if context.form is SeedForm.NATIVE and context.seeded:
+                context.form = SeedForm.PLAIN
+            else:
+                context.limit = context.seeded // 2
         return True
+
+
+def _error_of(tasks: list[asyncio.Task[None]]) -> Exception | None:
+    failed = [task.exception() for task in tasks if not task.cancelled()]
+    return next((error for error in failed if isinstance(error, Exception)), None)
+
+
+async def _close_unused(moving: asyncio.Task[Line | None]) -> None:
+    if moving.exception() is None and (line := moving.result()) is not None:
+        await line.close()

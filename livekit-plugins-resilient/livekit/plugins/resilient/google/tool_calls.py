@@ -1,4 +1,4 @@
-"""Remembers tool calls: each runs once, and none that was cancelled is answered (R10). No I/O."""
+"""Remembers tool calls: each runs once, and is answered where it is known (R9, R10). No I/O."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from google.genai import types
+from livekit.agents import utils
 
 from ..core.limits import REMEMBERED_CALLS
 
@@ -16,47 +17,57 @@ __all__ = ["ToolCalls"]
 class _Call:
     name: str | None
     arguments: str
+    # Number of the connection it came from first, and of the one whose session waits for it.
+    came_on: int
+    known_on: int
+    has_id: bool = True
+    # Whether the newest handle stands for a session that waits for it.
+    in_handle: bool = False
     response: types.FunctionResponse | None = None
     # Number of the connection that the response was given to.
     answered_on: int = 0
     cancelled: bool = False
 
+    def is_for(self, call: types.FunctionCall, arguments: str) -> bool:
+        return (self.name, self.arguments) == (call.name, arguments)
+
 
 class ToolCalls:
     """The calls of one session over all its connections.
 
-    A call without an id is always new: nothing tells it from another. The newest
-    `core.limits.REMEMBERED_CALLS` are remembered.
+    The newest `core.limits.REMEMBERED_CALLS` are remembered. A call without an id is given one of
+    ours, and is new unless an earlier connection left one like it unanswered.
     """
 
     def __init__(self) -> None:
         self._calls: dict[str, _Call] = {}
+        self.without_id: set[str] = set()
+        """The ids that are ours: the server must not be sent them."""
 
-    def strip(
-        self, message: types.LiveServerMessage, connection: int
-    ) -> list[types.FunctionResponse]:
+    def strip(self, message: types.LiveServerMessage, connection: int) -> list[str]:
         """Take repeated calls out of a message.
 
         Args:
-            message: As it arrived; the calls that are to run stay in it.
+            message: As it arrived; the calls that are to run stay in it, each with an id.
             connection: Number of the connection it arrived on.
 
         Returns:
-            The answers of repeated calls that this connection was not given yet.
+            The ids of repeated calls whose answers this connection was not given yet.
         """
         calls = (message.tool_call.function_calls if message.tool_call else None) or []
         new: list[types.FunctionCall] = []
-        lost: list[types.FunctionResponse] = []
+        lost: list[str] = []
         for call in calls:
-            known = self._calls.get(call.id) if call.id else None
             arguments = json.dumps(call.args, sort_keys=True)
-            # Some servers number the calls of each session from one.
-            repeated = known is not None and (known.name, known.arguments) == (call.name, arguments)
-            if known is None or not repeated or known.cancelled:
+            known_id = self._known(call, arguments, connection)
+            known = None if known_id is None else self._calls[known_id]
+            if known_id is None or known is None or known.cancelled:
                 new.append(call)
-                self._remember(call, arguments)
-            elif known.response is not None and known.answered_on != connection:
-                lost.append(known.response)
+                self._remember(call, arguments, connection)
+                continue
+            known.known_on = connection
+            if known.response is not None and known.answered_on != connection:
+                lost.append(known_id)
         if len(new) < len(calls):
             message.tool_call = types.LiveServerToolCall(function_calls=new) if new else None
         return lost
@@ -66,25 +77,69 @@ class ToolCalls:
         if call_id in self._calls:
             self._calls[call_id].cancelled = True
 
-    def wanted(self, responses: list[types.FunctionResponse]) -> list[types.FunctionResponse]:
-        """Those of `responses` whose call was not cancelled."""
-        return [response for response in responses if not self._is_cancelled(response.id)]
+    def is_cancelled(self, call_id: str) -> bool:
+        """Whether the result of a call is to be thrown away."""
+        return call_id in self._calls and self._calls[call_id].cancelled
 
-    def answered(self, responses: list[types.FunctionResponse], connection: int) -> None:
-        """Note what a connection is given."""
-        for response in responses:
-            known = self._calls.get(response.id or "")
-            if known is not None:
-                known.response, known.answered_on = response, connection
+    def is_known(self, call_id: str, connection: int) -> bool:
+        """Whether the session on a connection waits for this call, so that it can be answered."""
+        return call_id in self._calls and self._calls[call_id].known_on == connection
 
-    def _is_cancelled(self, call_id: str | None) -> bool:
-        known = self._calls.get(call_id or "")
-        return known is not None and known.cancelled
+    def came_on(self, call_id: str) -> int | None:
+        """Number of the connection that a call came from; None for an unknown call."""
+        return self._calls[call_id].came_on if call_id in self._calls else None
 
-    def _remember(self, call: types.FunctionCall, arguments: str) -> None:
+    def arguments(self, call_id: str) -> str | None:
+        """A call's arguments in JSON; None for an unknown call."""
+        return self._calls[call_id].arguments if call_id in self._calls else None
+
+    def response_to(self, call_id: str) -> types.FunctionResponse | None:
+        """The result that was passed on, or None."""
+        return self._calls[call_id].response if call_id in self._calls else None
+
+    def answered(self, call_id: str, response: types.FunctionResponse, connection: int) -> None:
+        """Note the result that a connection is given."""
+        known = self._calls.get(call_id)
+        if known is not None:
+            known.response, known.answered_on = response, connection
+
+    def handle_issued(self, connection: int) -> None:
+        """A handle came: it stands for a session that waits for the calls open on `connection`."""
+        for call in self._calls.values():
+            # One that was answered before may be open or not: it is never answered twice.
+            call.in_handle = call.known_on == connection and call.response is None
+
+    def resumed(self, connection: int) -> None:
+        """A connection was restored from the newest handle."""
+        for call in self._calls.values():
+            if call.in_handle:
+                call.known_on = connection
+
+    def forget_handle(self) -> None:
+        """There is no handle any more."""
+        for call in self._calls.values():
+            call.in_handle = False
+
+    def _known(self, call: types.FunctionCall, arguments: str, connection: int) -> str | None:
+        """The id of the call that this one repeats. Some servers number the calls of each session
+        from one, so the server's id alone is not enough."""
+        if call.id:
+            known = self._calls.get(call.id)
+            return call.id if known is not None and known.is_for(call, arguments) else None
+        for call_id, known in self._calls.items():
+            left_open = not known.has_id and known.response is None
+            if left_open and known.known_on != connection and known.is_for(call, arguments):
+                return call_id
+        return None
+
+    def _remember(self, call: types.FunctionCall, arguments: str, connection: int) -> None:
+        has_id = bool(call.id)
         if not call.id:
-            return
+            call.id = utils.shortuuid("fnc-call-")
+            self.without_id.add(call.id)
         self._calls.pop(call.id, None)
-        self._calls[call.id] = _Call(call.name, arguments)
+        self._calls[call.id] = _Call(call.name, arguments, connection, connection, has_id)
         if len(self._calls) > REMEMBERED_CALLS:
-            del self._calls[next(iter(self._calls))]
+            oldest = next(iter(self._calls))
+            del self._calls[oldest]
+            self.without_id.discard(oldest)

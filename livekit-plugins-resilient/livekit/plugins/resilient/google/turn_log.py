@@ -26,11 +26,18 @@ class TurnLog:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._progress: dict[str, ReplyProgress] = {}
-        # When what is to be answered reached the model, and when the newest handle came.
-        self._asked_at = self._handle_at = float("-inf")
+        # When what is to be answered reached the model.
+        self._asked_at = float("-inf")
         self._understood_at = self._pong_at = float("-inf")
+        self._transcribed: tuple[str, float] | None = None
+        self._complete: str | None = None
+        self._played_s: dict[str, float] = {}
         self.interrupted: str | None = None
         """The reply that was interrupted last."""
+        self.handle_at: float | None = None
+        """When the newest handle came."""
+        self.ended_at: float | None = None
+        """When the last turn was over."""
 
     def asked(self) -> None:
         """The model was sent something to answer."""
@@ -38,21 +45,22 @@ class TurnLog:
 
     def handle_came(self) -> None:
         """The server issued a handle that can be resumed."""
-        self._handle_at = self._driver.now
+        self.handle_at = self._driver.now
 
     def handle_lost(self) -> None:
         """There is no handle any more."""
-        self._handle_at = float("-inf")
+        self.handle_at = None
 
     def pong_came(self) -> None:
         """The server answered a ping."""
         self._pong_at = self._driver.now
         self._driver.feed(f.PongArrived(self._pong_at))
 
-    def connected(self, *, suspected: bool) -> f.Connected:
+    def connected(self, *, suspected: bool, answers: bool) -> f.Connected:
         """A connection serves the session: what it can know of the turn.
 
         Args:
+            answers: It was given something that it answers by itself.
             suspected: The connection before it was given up because it looked dead. One that
                 answered pings after the caller spoke did take the words.
         """
@@ -60,8 +68,8 @@ class TurnLog:
         taken_at = max(self._understood_at, self._pong_at) if suspected else self._understood_at
         return f.Connected(
             self._driver.now,
-            knows_turn=self._handle_at > float("-inf")
-            and self._handle_at >= self._asked_at + COVERAGE_GRACE_S,
+            knows_turn=answers
+            or (self.handle_at is not None and self.handle_at >= self._asked_at + COVERAGE_GRACE_S),
             # The caller audibly spoke, and nothing told since that the model has the words.
             words_lost=spoke_at is not None and spoke_at > taken_at,
         )
@@ -70,7 +78,9 @@ class TurnLog:
         """A generation began; `request_id` is the request it answers, if it does."""
         self._progress[reply] = ReplyProgress()
         if len(self._progress) > _REMEMBERED_REPLIES:
-            del self._progress[next(iter(self._progress))]
+            oldest = next(iter(self._progress))
+            del self._progress[oldest]
+            self._played_s.pop(oldest, None)
         self._driver.feed(f.GenerationOpened(self._driver.now, reply, request_id))
 
     def received(self, reply: str, content: types.LiveServerContent, *, takes_audio: bool) -> None:
@@ -80,6 +90,7 @@ class TurnLog:
         heard = content.input_transcription
         if heard is not None and heard.text:
             self._understood_at = now
+            self._transcribed = (reply, now)
             if not progress.has_output:
                 self._asked_at = now
                 self._driver.feed(f.UserTurnEnded(now))
@@ -94,11 +105,37 @@ class TurnLog:
         if said is not None and said.text:
             progress.transcribed(TranscriptDelta(said.text))
             self._driver.feed(f.TextReceived(now, reply))
+        if content.generation_complete or (content.turn_complete and self.interrupted != reply):
+            progress.completed()
+            self._complete = reply
         if content.generation_complete:
             self._driver.feed(f.OutputCompleted(now, reply))
         if content.interrupted:
             self.interrupted = reply
             self._driver.feed(f.Interrupted(now, reply))
+
+    def transcribed_at(self, reply: str) -> float | None:
+        """When the last of the caller's words came that a reply answers; None for no words."""
+        return self._transcribed[1] if self._transcribed and self._transcribed[0] == reply else None
+
+    def is_complete(self, reply: str) -> bool:
+        """Whether all of a reply arrived, and the caller did not cut in on it."""
+        return reply == self._complete and reply != self.interrupted
+
+    def played(self, reply: str, heard_s: float) -> None:
+        """The speaker is done with a reply, of which the caller heard so many seconds."""
+        if reply in self._progress:
+            self._played_s[reply] = heard_s
+
+    def unheard_s(self, reply: str) -> float:
+        """Seconds of a reply that arrived and were never played; 0 while it may still play."""
+        progress, played_s = self._progress.get(reply), self._played_s.get(reply)
+        return 0.0 if progress is None or played_s is None else progress.audio_s - played_s
+
+    def heard(self, reply: str, rate_cps: float) -> str:
+        """A reply for the record: what was played of it, or else what arrived and will be."""
+        progress = self._progress.get(reply)
+        return "" if progress is None else progress.heard(rate_cps, self._played_s.get(reply))
 
     def spoken(self, reply: str, rate_cps: float, audio_s: float) -> str:
         """The words of a reply within its first `audio_s` seconds; "" for an unknown one."""

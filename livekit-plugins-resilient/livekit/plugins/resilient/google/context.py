@@ -1,0 +1,284 @@
+"""What the model of one session knows, and what a connection has to be told (R5, R6, R7, R9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from google.genai import types
+from livekit.agents import llm
+from pydantic import Field
+
+from .._vendor.google.utils import get_tool_results_for_realtime
+from ..core import facts as f
+from ..core.coverage import Coverage
+from ..events import ToolResultRedelivered
+from .history import SeedForm, told_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .line import LiveSession
+    from .realtime import RealtimeSession
+
+__all__ = ["Context", "ContextContent", "ContextResponse"]
+
+
+class ContextContent(types.LiveClientContent):
+    """Turns made of context items. They die with their connection, which the next one makes up."""
+
+    item_ids: list[str] = Field(default_factory=list, exclude=True)
+
+
+class ContextResponse(types.LiveClientToolResponse):
+    """Answers to calls, made of context items; as `ContextContent`."""
+
+    item_ids: list[str] = Field(default_factory=list, exclude=True)
+
+
+class Context:
+    """Keeps the books of one session over all its connections.
+
+    Reads and writes the session's own context; upstream adds what is spoken to it.
+    """
+
+    def __init__(self, session: RealtimeSession) -> None:
+        self._session = session
+        self._coverage = Coverage()
+        # Came from the server, and the application's record has not been seen with it yet.
+        self._unrecorded: dict[str, llm.ChatItem] = {}
+        self._announced = False
+        self.form = SeedForm.NATIVE
+        """How fresh sessions are told the history."""
+        self.limit: int | None = None
+        """How many items of it, the newest; None for all."""
+        self.seeded = 0
+        """How many the last connection was told that was set up fresh."""
+
+    # -- what the application adds
+
+    def update(self, chat_ctx: llm.ChatContext) -> None:
+        """Adopt the application's record, and tell the connection what is new in it."""
+        new = self._adopt(chat_ctx)
+        results = [item for item in new if item.type == "function_call_output"]
+        rest = [item for item in new if item.type != "function_call_output"]
+        self._tell(rest, complete=False)
+        self._pass_on(results)
+
+    def _adopt(self, chat_ctx: llm.ChatContext) -> list[llm.ChatItem]:
+        """Take over a record, and return what the server does not know of it."""
+        coverage, items = self._coverage, chat_ctx.items
+        present = {item.id for item in items}
+        called = {item.call_id for item in items if item.type == "function_call"}
+        newest = max((item.created_at for item in items), default=0.0)
+        missing: list[llm.ChatItem] = []
+        for item_id, item in list(self._unrecorded.items()):
+            if item.created_at < newest:
+                del self._unrecorded[item_id]  # recorded, or left out on purpose
+            elif item_id not in present and not (
+                item.type == "function_call" and item.call_id in called
+            ):
+                missing.append(item)
+        new = [item for item in items if not coverage.knows(item.id)]
+        coverage.adopt(item.id for item in new if not _is_told(item))
+        told = [item for item in new if _is_told(item)]
+        coverage.queued(item.id for item in told)
+        merged = llm.ChatContext(list(items))
+        merged.insert(missing)
+        self._session._chat_ctx = merged
+        return told
+
+    def _tell(self, items: Sequence[llm.ChatItem], *, complete: bool) -> None:
+        turns = told_turns(items, self._session._calls.arguments, native_calls=False)
+        if turns:
+            ids = [item.id for item in items]
+            event = ContextContent(turns=turns, turn_complete=complete, item_ids=ids)
+            self._session._send_client_event(event)
+
+    def _pass_on(self, results: Sequence[llm.FunctionCallOutput]) -> None:
+        """Answer calls, or tell their results where the session does not know of the call."""
+        native, in_words = self._by_form(results)
+        if native:
+            responses = self._responses(native)
+            ids = [item.id for item in native]
+            event = ContextResponse(function_responses=responses, item_ids=ids)
+            self._session._send_client_event(event)
+        if in_words:
+            self._tell(in_words, complete=any(item.reply_required for item in in_words))
+        self._delivered(native, in_words)
+
+    def answer_again(self, call_ids: Sequence[str]) -> None:
+        """Answer calls that the server repeated; their tools do not run again (R10)."""
+        session = self._session
+        responses = []
+        for call_id in call_ids:
+            response = session._calls.response_to(call_id)
+            if response is not None:
+                responses.append(response)
+                session._calls.answered(call_id, response, session._connection)
+        session._send_client_event(types.LiveClientToolResponse(function_responses=responses))
+
+    def _by_form(
+        self, results: Iterable[llm.FunctionCallOutput]
+    ) -> tuple[list[llm.FunctionCallOutput], list[llm.FunctionCallOutput]]:
+        session = self._session
+        native: list[llm.FunctionCallOutput] = []
+        in_words: list[llm.FunctionCallOutput] = []
+        for result in results:
+            if self._is_void(result):
+                self._coverage.withdrawn([result.id])
+            elif session._calls.is_known(result.call_id, session._connection):
+                native.append(result)
+            else:
+                in_words.append(result)
+        return native, in_words
+
+    def _responses(self, results: Sequence[llm.FunctionCallOutput]) -> list[types.FunctionResponse]:
+        options = self._session._opts
+        non_blocking = options.tool_behavior == types.Behavior.NON_BLOCKING
+        answer = get_tool_results_for_realtime(
+            llm.ChatContext(list(results)),
+            vertexai=options.vertexai,
+            tool_response_scheduling=options.tool_response_scheduling,
+            # Vertex ignores the scheduling, and blocking tools have none.
+            supports_silent_scheduling=non_blocking and not options.vertexai,
+            synthetic_call_ids=self._session._calls.without_id,
+        )
+        return (answer.function_responses if answer is not None else None) or []
+
+    def _delivered(
+        self,
+        native: Sequence[llm.FunctionCallOutput],
+        in_words: Sequence[llm.FunctionCallOutput],
+    ) -> None:
+        """Note what a connection is given: each result counts once, each delivery is told."""
+        session = self._session
+        calls, driver, here = session._calls, session._driver, session._connection
+        silent = types.FunctionResponseScheduling.SILENT
+        results = [*native, *in_words]
+        for result, response in zip(results, self._responses(results), strict=True):
+            is_native = result in native
+            came_on = calls.came_on(result.call_id)
+            if came_on is not None and came_on != here:
+                form: Literal["native", "text"] = "native" if is_native else "text"
+                driver.tell(ToolResultRedelivered(driver.now, form))
+            if calls.response_to(result.call_id) is None:
+                answers = response.scheduling != silent if is_native else result.reply_required
+                driver.feed(f.ToolResultDelivered(driver.now, result.call_id, answers))
+            # One told in words would still be the answer to the call, should that come again.
+            calls.answered(result.call_id, response, here if is_native else 0)
+
+    # -- what comes from the server, and what was sent
+
+    def spoken(self, item_id: str, at: float) -> None:
+        """A turn that upstream put into the context is known to the server since `at`."""
+        item = self._session._chat_ctx.get_by_id(item_id)
+        if item is not None:
+            self._unrecorded[item_id] = item
+            self._coverage.spoken(item_id, at)
+
+    def called(self, call: types.FunctionCall) -> None:
+        """The model called a tool; a later session must know what its result belongs to."""
+        assert call.id is not None
+        arguments = self._session._calls.arguments(call.id) or "{}"
+        item = llm.FunctionCall(call_id=call.id, name=call.name or "", arguments=arguments)
+        self._coverage.adopt([item.id])
+        self._unrecorded[item.id] = item
+        self._session._chat_ctx.insert(item)
+
+    def handle_came(self, at: float, consumed: int | None) -> None:
+        """A handle stands for what the server knows by now."""
+        self._coverage.handle_issued(at, consumed)
+        self._session._calls.handle_issued(self._session._connection)
+
+    def sent(self, message: object, live: LiveSession) -> None:
+        """A message went out."""
+        if isinstance(message, ContextContent | ContextResponse):
+            self._coverage.sent(message.item_ids, self._session._driver.now, live.sent)
+
+    # -- a new connection
+
+    def announce(self, config: types.LiveConnectConfig) -> None:
+        """Say in a set-up without a handle that a history follows, if one does."""
+        session = self._session
+        waiting = session._pending_chat_ctx
+        items = (session._chat_ctx if waiting is None else waiting).items
+        fresh = session._session_resumption_handle is None
+        self._announced = (
+            fresh and self.form is SeedForm.NATIVE and any(_is_told(item) for item in items)
+        )
+        if self._announced:
+            config.history_config = types.HistoryConfig(initial_history_in_client_content=True)
+
+    async def restore(self, live: LiveSession, *, resumed: bool) -> bool:
+        """Tell a new connection what it does not know, before it gets anything else.
+
+        Returns:
+            Whether it was given what it answers by itself.
+        """
+        session = self._session
+        waiting, session._pending_chat_ctx = session._pending_chat_ctx, None
+        first = not session._connection_log.was_connected
+        context = session._chat_ctx if waiting is None else waiting
+        if resumed and first:
+            # A handle that the application brought along stands for its context.
+            self._coverage.adopt(item.id for item in context.items)
+            session._chat_ctx = context
+            return False
+        open_before = set(self._coverage.open_items)
+        news = {item.id for item in self._adopt(context)} | open_before
+        items = [item for item in session._chat_ctx.items if item.id in news]
+        results = [item for item in items if item.type == "function_call_output"]
+        native: list[llm.FunctionCallOutput] = []
+        if resumed:
+            session._calls.resumed(session._connection)
+            native, in_words = self._by_form(results)
+            await self._tell_difference(live, items, native)
+        else:
+            _, in_words = self._by_form(results)
+            await self._seed(live)
+        self._delivered(native, in_words)
+        return bool(native)
+
+    async def _tell_difference(
+        self,
+        live: LiveSession,
+        items: Sequence[llm.ChatItem],
+        native: Sequence[llm.FunctionCallOutput],
+    ) -> None:
+        session, coverage = self._session, self._coverage
+        coverage.resumed()
+        answers = {result.id for result in native}
+        rest = [item for item in items if item.id not in answers and not self._is_void(item)]
+        turns = told_turns(rest, session._calls.arguments, native_calls=False)
+        if turns:
+            await live.send_client_content(turns=turns, turn_complete=False)
+            coverage.sent([item.id for item in rest], session._driver.now, live.sent)
+        if native:
+            await live.send_tool_response(function_responses=self._responses(native))
+            coverage.sent(answers, session._driver.now, live.sent)
+
+    async def _seed(self, live: LiveSession) -> None:
+        session = self._session
+        known = session._chat_ctx.items
+        items = [item for item in known if not self._is_void(item)]
+        if self.limit is not None:
+            items = items[max(0, len(items) - self.limit) :]
+        native = self.form is SeedForm.NATIVE
+        turns = told_turns(items, session._calls.arguments, native_calls=native)
+        self.seeded = len(items) if turns else 0
+        if turns or self._announced:
+            await live.send_client_content(turns=turns, turn_complete=self._announced)
+        self._coverage.seeded((item.id for item in known), session._driver.now)
+
+    def _is_void(self, item: llm.ChatItem) -> bool:
+        """Whether it is the result of a call that the server took back (R10)."""
+        return item.type == "function_call_output" and self._session._calls.is_cancelled(
+            item.call_id
+        )
+
+
+def _is_told(item: llm.ChatItem) -> bool:
+    """Whether the model is told of an item at all, by itself."""
+    if item.type == "message":
+        return item.role in ("user", "assistant") and bool(item.content)
+    return item.type == "function_call_output"

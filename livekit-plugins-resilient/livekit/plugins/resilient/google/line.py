@@ -1,0 +1,126 @@
+"""One connection to Gemini: dialled within a bound, closed within a bound, read with tolerance."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+from google.genai import Client, types
+from google.genai.errors import APIError
+from google.genai.live import AsyncSession
+
+from ..core.limits import CLOSE_TIMEOUT_S
+from ..log import logger
+
+__all__ = ["Line", "LiveSession", "dial"]
+
+# A server that says nothing else is of no use any more.
+_UNREADABLE_IN_A_ROW = 50
+
+
+class LiveSession(AsyncSession):
+    """The client library's session, which skips what it cannot read (R19) and counts what it sends.
+
+    Attributes:
+        sent: Client messages so far, the set-up not counted: the number of the last one.
+    """
+
+    def __init__(self, live: AsyncSession) -> None:
+        super().__init__(
+            api_client=live._api_client,
+            websocket=live._ws,
+            session_id=live.session_id,
+            setup_complete=live.setup_complete,
+        )
+        self.sent = 0
+
+    async def receive(self) -> AsyncIterator[types.LiveServerMessage]:
+        unreadable = 0
+        while True:
+            try:
+                message = await self._receive()
+            except APIError:
+                raise
+            except (TypeError, ValueError) as error:
+                # An unknown message makes the library stumble over a code it does not have.
+                unreadable += 1
+                if unreadable > _UNREADABLE_IN_A_ROW:
+                    raise
+                logger.warning("message skipped", extra={"error": type(error).__name__})
+                continue
+            unreadable = 0
+            yield message
+
+    async def send_client_content(self, **content: Any) -> None:
+        await super().send_client_content(**content)
+        self.sent += 1
+
+    async def send_tool_response(self, **response: Any) -> None:
+        await super().send_tool_response(**response)
+        self.sent += 1
+
+    async def send_realtime_input(self, **given: Any) -> None:
+        await super().send_realtime_input(**given)
+        self.sent += 1
+
+    async def close(self) -> None:
+        """Close within a bound; a server that does not answer is cut off."""
+        try:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(super().close(), CLOSE_TIMEOUT_S)
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Cut the socket, without a handshake that a dead peer never answers."""
+        self._ws.transport.abort()
+
+
+class Line:
+    """A connection that is set up.
+
+    Attributes:
+        live: The session on it.
+        resumed: Whether it was restored from a handle.
+        set_up_at: When it was set up, in monotonic seconds.
+    """
+
+    def __init__(self, live: LiveSession, stack: AsyncExitStack, *, resumed: bool) -> None:
+        self.live = live
+        self.resumed = resumed
+        self.set_up_at = asyncio.get_running_loop().time()
+        self._stack = stack
+
+    async def close(self) -> None:
+        """Close the connection and wait for its end; never raises."""
+        await self.live.close()
+        with contextlib.suppress(Exception):
+            await self._stack.aclose()
+
+
+async def dial(
+    client: Client,
+    model: str,
+    config: types.LiveConnectConfig,
+    timeout_s: float,
+) -> Line:
+    """Connect and set a session up.
+
+    Args:
+        client: The session's own.
+        model: By its name.
+        config: The set-up; a handle in it is resumed.
+        timeout_s: From TCP to the server's answer to the set-up.
+
+    Raises:
+        TimeoutError: It took longer.
+        Exception: What the client library raises when it is refused.
+    """
+    resumption = config.session_resumption
+    stack = AsyncExitStack()
+    entering = stack.enter_async_context(client.aio.live.connect(model=model, config=config))
+    live = LiveSession(await asyncio.wait_for(entering, timeout_s))
+    return Line(live, stack, resumed=bool(resumption is not None and resumption.handle))

@@ -1,0 +1,73 @@
+"""What waits to be sent when a connection ends, and what an outage keeps (R11, R15)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.genai import types
+
+from .._vendor.google import realtime_api as _impl
+from ..events import AudioDropped
+from ..gap_audio import GapAudio
+
+if TYPE_CHECKING:
+    from .._vendor.google.api_proto import ClientEvents
+    from .realtime import RealtimeSession
+
+__all__ = ["Outgoing"]
+
+
+class Outgoing:
+    """The queue of one session, seen from the edges of its connections."""
+
+    def __init__(self, session: RealtimeSession) -> None:
+        self._session = session
+        self._gap_audio: GapAudio[ClientEvents] = GapAudio(session._resilience.gap_audio_s)
+        self.spoilt = False
+        """Whether the kept audio may have been what a server refused with a 1007."""
+
+    def sort_out(self) -> None:
+        """Take out of the queue what must not follow a connection that ends.
+
+        What is made of context items is made up for by the next connection's context, requests
+        are issued again by the driver, and both would be sent twice. An answer to a call that was
+        refused belongs to the session that made the call.
+        """
+        session, kept = self._session, []
+        while not session._msg_ch.empty():
+            event = session._msg_ch.recv_nowait()
+            if isinstance(event, types.LiveClientRealtimeInput):
+                kept.append(event)
+        for event in kept:
+            if not self.keeps(event):
+                session._msg_ch.send_nowait(event)
+
+    def keeps(self, event: ClientEvents) -> bool:
+        """Whether an event is not for the queue now, because no connection can take it."""
+        session = self._session
+        if session._connected or not isinstance(event, types.LiveClientRealtimeInput):
+            return False
+        if event.audio is None:
+            # Old pictures are of no use, and an activity is begun anew on the next connection.
+            return session._connection_log.was_connected
+        samples = len(event.audio.data or b"") / 2
+        self._gap_audio.keep(event, samples / _impl.INPUT_AUDIO_SAMPLE_RATE)
+        return True
+
+    def release(self, *, reconnected: bool) -> None:
+        """A connection can take what was kept."""
+        session = self._session
+        if session._manual_activity_detection and session._in_user_activity:
+            if reconnected:
+                start = types.LiveClientRealtimeInput(activity_start=types.ActivityStart())
+                session._send_client_event(start)
+        elif session._manual_activity_detection:
+            self._gap_audio.discard()  # without its activity
+        if self.spoilt:
+            self._gap_audio.discard()
+        self.spoilt = False
+        for event in self._gap_audio.release():
+            session._send_client_event(event)
+        dropped_s = self._gap_audio.take_dropped_s()
+        if dropped_s:
+            session._driver.tell(AudioDropped(session._driver.now, dropped_s))

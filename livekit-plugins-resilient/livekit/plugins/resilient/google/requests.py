@@ -1,0 +1,102 @@
+"""The application's requests for a reply: none is lost, none is made twice (R11)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from google.genai import types
+from livekit.agents import llm, utils
+
+from ..core import facts as f
+from .reply_timer import ReplyTimer
+
+if TYPE_CHECKING:
+    from .._vendor.google.api_proto import ClientEvents
+    from .realtime import RealtimeSession
+
+__all__ = ["Requests"]
+
+ReplyFuture: TypeAlias = "asyncio.Future[llm.GenerationCreatedEvent]"
+
+
+class Requests:
+    """What `generate_reply` of one session asked for and was not answered yet.
+
+    The driver decides when a request is issued again; its future stays the same.
+    """
+
+    def __init__(self, session: RealtimeSession) -> None:
+        self._session = session
+        self._composing: str | None = None
+        # What each open request sent.
+        self._sent: dict[str, types.LiveClientContent] = {}
+        self._timer = ReplyTimer.idle()
+
+    @property
+    def newest(self) -> str | None:
+        """The request that the next reply answers."""
+        return next(reversed(self._sent), None)
+
+    def make(self, generate_reply: Callable[[], ReplyFuture]) -> ReplyFuture:
+        """Have upstream compose a request, and follow it."""
+        self._composing = request_id = utils.shortuuid("request_")
+        try:
+            future = generate_reply()
+        finally:
+            self._composing = None
+        if request_id in self._sent:
+            driver = self._session._driver
+            driver.feed(f.ReplyRequested(driver.now, request_id))
+            future.add_done_callback(partial(self._done, request_id))
+        return future
+
+    def holds(self, event: ClientEvents) -> bool:
+        """Whether an event is a request that the driver issues on the next connection."""
+        if self._composing is None or not isinstance(event, types.LiveClientContent):
+            return False
+        self._sent[self._composing] = event
+        session = self._session
+        return session._connection_log.was_connected and not session._connected
+
+    def reissue(self, request_id: str) -> None:
+        """Send a request again, unless it was settled."""
+        if request_id in self._sent:
+            self._session._send_client_event(self._sent[request_id])
+
+    # -- the time in which a reply must begin counts while connected
+
+    def start_timer(self, on_due: Callable[[], None]) -> ReplyTimer:
+        """Begin the time-out of the newest request."""
+        session = self._session
+        self._timer = timer = ReplyTimer(session._resilience.reply_timeout_s, on_due)
+        if session._connected:
+            timer.resume()
+        elif session._main_atask.done():
+            asyncio.get_running_loop().call_soon(timer.expire)
+        return timer
+
+    def connected(self) -> None:
+        self._timer.resume()
+
+    def disconnected(self) -> None:
+        self._timer.pause()
+
+    def gave_up(self) -> None:
+        """There will be no connection any more."""
+        self._timer.expire()
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+    def _done(self, request_id: str, future: ReplyFuture) -> None:
+        self._sent.pop(request_id, None)
+        session, driver = self._session, self._session._driver
+        if future.cancelled():
+            driver.feed(f.ReplyCancelled(driver.now, request_id))
+        elif future.exception() is not None:
+            if session._connected and session._opts.input_audio_transcription is not None:
+                session._late.request_failed()
+            driver.feed(f.ReplyRequestTimedOut(driver.now, request_id))
