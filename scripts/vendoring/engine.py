@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from .edits import Edit
 from .errors import AlreadyApplied, PatchProblem, Refused
@@ -27,6 +28,10 @@ from .source import (
 # Code in patches calls our hooks by this name; the import is added where it is used.
 HOOKS_NAME = "_rk"
 HOOKS_IMPORT = f"from livekit.plugins.resilient import hooks as {HOOKS_NAME}"
+
+
+# `apply`, or what stands for it: file, patch, name of the file.
+Apply: TypeAlias = Callable[[bytes, Patch, str], bytes]
 
 
 def apply(data: bytes, patch: Patch, name: str) -> bytes:

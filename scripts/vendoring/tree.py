@@ -90,6 +90,7 @@ def generate(
     into: Path,
     *,
     inputs: str = "",
+    apply: engine.Apply = engine.apply,
 ) -> Generated:
     """Write a tree of one upstream version with these patches (none: "bare") to a new folder.
 
@@ -110,7 +111,7 @@ def generate(
             mine = [p for p in patches if p.target == target.name and version in p.applies_to]
             data = (upstream / origin.file).read_bytes()
             for patch in mine:
-                data = engine.apply(data, patch, origin.file)
+                data = apply(data, patch, origin.file)
             path = into / target.path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(finish(target, origin, version, data, vendored, mine))

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from .check import (
-    DRIFT,
-    INEFFECTIVE,
-    INVALID,
-    LEAK,
-    OBSOLETE,
-    OK,
-    Finding,
-    Inventory,
-    check_version,
-    orphaned_anchors,
-)
+from .check import LEAK, Finding, Inventory, check_version, orphaned_anchors
 from .index import ensure_pins, offered
+from .judge import judge_all, judge_imports, judge_necessity
 from .layout import Layout
 from .leak import UpstreamText, load_allowed
 from .locks import known_versions, locked_version
-from .patchfile import OVERRIDES_FILE, Patch
-from .probes import Outcome, build_overlay, run_probes
+from .matrix import Log, Tree, run_all, trees_for, trees_without
+from .patchfile import OVERRIDES_FILE
 from .report import Report
 from .versions import Version
-
-Log = Callable[[str], None]
 
 
 def versions_to_check(
@@ -66,15 +54,20 @@ def verify(
         inventory.targets.present(version)
         ensure_pins(layout, version)
     findings: list[Finding] = []
+    trees: list[Tree] = []
     for version in ordered:
         log(f"checking upstream {version}")
         found = check_version(layout, inventory, version)
-        if version == locked:
-            found = _with_leaks(layout, inventory, found)
-            if probes:
-                found = _with_probes(layout, inventory, found, log)
-            found += orphaned_anchors(inventory, locked)
-        findings += found
+        trees += trees_for(inventory, version, locked, found)
+        findings += _with_leaks(layout, inventory, found) if version == locked else found
+    if probes and trees:
+        runs = run_all(layout, trees, locked, log)
+        findings = judge_all(findings, inventory.patches, locked, runs)
+        extra = trees_without(inventory, locked, findings)
+        findings = judge_necessity(findings, run_all(layout, extra, locked, log))
+        for version in ordered:
+            findings += judge_imports(version, runs)
+    findings += orphaned_anchors(inventory, locked)
     return Report(locked, ordered, tuple(findings), inventory, probes, tuple(unsupported))
 
 
@@ -94,46 +87,3 @@ def _with_leaks(layout: Layout, inventory: Inventory, findings: Sequence[Finding
             finding = replace(finding, status=LEAK, detail=str(overlaps[0]))
         result.append(finding)
     return result
-
-
-def _with_probes(
-    layout: Layout, inventory: Inventory, findings: Sequence[Finding], log: Log
-) -> list[Finding]:
-    """Run the probes of all patches that apply, on bare and on patched upstream."""
-    version = locked_version(layout)
-    usable = {f.id for f in findings if f.status in (OK, DRIFT)}
-    patches = [p for p in inventory.patches if p.id in usable]
-    if not patches:
-        return list(findings)
-    names = [p.probe for p in patches]
-    outcomes: dict[str, Mapping[str, Outcome]] = {}
-    for kind, series in (("bare", []), ("patched", patches)):
-        log(f"probing upstream {version}, {kind}")
-        overlay = build_overlay(layout, version, series, layout.cache / "verify" / kind)
-        outcomes[kind] = run_probes(layout, overlay, names)
-    by_id = {p.id: p for p in patches}
-    return [
-        judge(f, by_id[f.id], outcomes["bare"], outcomes["patched"]) if f.id in by_id else f
-        for f in findings
-    ]
-
-
-def judge(
-    finding: Finding,
-    patch: Patch,
-    bare: Mapping[str, Outcome],
-    patched: Mapping[str, Outcome],
-) -> Finding:
-    """The finding after the probes: a probe must fail on bare upstream and pass patched."""
-    before, after = bare[patch.probe], patched[patch.probe]
-    if "invalid" in (before, after):
-        where = "bare" if before == "invalid" else "patched"
-        detail = f"{patch.probe} is missing or could not be set up on {where} upstream"
-        return replace(finding, status=INVALID, detail=detail)
-    if after == "failed":
-        detail = f"{patch.probe} fails although the patch is in"
-        return replace(finding, status=INEFFECTIVE, detail=detail)
-    if before == "passed":
-        detail = f"{patch.probe} passes without the patch"
-        return replace(finding, status=OBSOLETE, detail=detail)
-    return finding

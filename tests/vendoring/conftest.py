@@ -133,8 +133,13 @@ class Checkout:
         """Publish one release of the three distributions; returns their lock lines."""
         base = "livekit/plugins/google"
         contents = {
-            "livekit-agents": {"livekit/agents/llm/_realtime/openai.py": "import asyncio\n"},
+            "livekit-agents": {
+                "livekit/agents/__init__.py": "",
+                "livekit/agents/llm/_realtime/openai.py": "import asyncio\n",
+            },
             "livekit-plugins-google": {
+                f"{base}/__init__.py": "",
+                f"{base}/tools.py": "class Tool: ...\n",
                 f"{base}/realtime/engine.py": engine,
                 f"{base}/realtime/helpers.py": HELPERS,
                 f"{base}/log.py": LOG,

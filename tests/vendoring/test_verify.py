@@ -11,9 +11,11 @@ import pytest
 from vendoring import cli, probes
 from vendoring.anchors import read_anchors, write_anchors
 from vendoring.check import Inventory, check_version
+from vendoring.environments import environment_for
 from vendoring.errors import ProbesNotRunnable
 from vendoring.layout import Layout
 from vendoring.locks import locked_version
+from vendoring.report import IMPORTS
 from vendoring.verify import verify
 from vendoring.versions import Version
 
@@ -200,7 +202,8 @@ PROBES = {
     "google/good": (ASKS_FOR_PATCH, "OK"),
     "google/always": ("def test_always(): pass\n", "OBSOLETE"),
     "google/never": ("def test_never(): assert False\n", "INEFFECTIVE"),
-    "google/one-of-two": (ASKS_FOR_PATCH + "\n    def test_other(): pass\n", "OK"),
+    # Its probe finds what the patch before it did.
+    "google/rides-along": (ASKS_FOR_PATCH + "\n    def test_other(): pass\n", "REDUNDANT"),
     "google/not-importable": ("import nothing_like_this\n", "INVALID"),
     "google/empty": ("def not_a_test(): pass\n", "INVALID"),
     "google/no-set-up": (
@@ -234,28 +237,27 @@ def test_a_probe_must_fail_bare_and_pass_patched(here: Checkout) -> None:
         if probe is not None:
             add_probe(here, name, probe)
     report = verify(here.layout, [LOCKED])
-    assert {f.id: f.status for f in report.findings} == {n: s for n, (_, s) in PROBES.items()}
+    expected = {name: status for name, (_, status) in PROBES.items()}
+    assert {f.id: f.status for f in report.findings} == {**expected, IMPORTS: "OK"}
     assert not report.passed
 
 
-def test_another_copy_of_the_package_in_front_is_noticed(
-    here: Checkout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_copy_of_the_package_in_front_is_noticed(here: Checkout) -> None:
     """A probe that imports something else than the chosen tree would prove nothing."""
     overlay = probes.build_overlay(here.layout, LOCKED, [], here.layout.cache / "bare")
-    here.write("tests/probes/google/test_x.py", "def test(): pass\n")
+    environment = environment_for(here.layout, LOCKED)
     elsewhere = here.layout.root / "elsewhere"
     overlay.rename(elsewhere)
     overlay.mkdir()
     with pytest.raises(ProbesNotRunnable, match="hides the one that is to be probed"):
-        probes.run_probes(here.layout, overlay, ["tests/probes/google/test_x.py"])
+        probes.run_probes(here.layout, environment, LOCKED, overlay, [])
 
 
-def test_a_missing_tool_is_named(here: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "_NEEDED", ("no_such_tool",))
-    here.write("tests/probes/google/test_x.py", "def test(): pass\n")
-    with pytest.raises(ProbesNotRunnable, match=r"cannot import no_such_tool.*--static"):
-        probes.run_probes(here.layout, here.layout.cache, ["tests/probes/google/test_x.py"])
+def test_another_release_in_front_is_noticed(here: Checkout) -> None:
+    overlay = probes.build_overlay(here.layout, LOCKED, [], here.layout.cache / "bare")
+    environment = replace(environment_for(here.layout, LOCKED), path=())
+    with pytest.raises(ProbesNotRunnable, match=r"another upstream release hides 1\.8\.1"):
+        probes.run_probes(here.layout, environment, LOCKED, overlay, [])
 
 
 # -- the command line

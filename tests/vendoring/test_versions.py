@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from vendoring.errors import UnsupportedVersion
@@ -14,7 +16,7 @@ def test_versions_order_by_number_not_by_text() -> None:
 def test_pre_releases_come_before_their_release_in_the_order_of_their_stages() -> None:
     texts = ["1.8.9", "1.9.0.dev2", "1.9.0a1", "1.9.0b1", "1.9.0b2", "1.9.0rc1", "1.9.0"]
     versions = [Version.parse(text) for text in texts]
-    assert sorted(reversed(texts), key=Version.parse) == texts
+    assert all(earlier < later for earlier, later in pairwise(versions))
     assert [str(v) for v in versions] == texts
     assert [v.is_pre for v in versions] == [False, True, True, True, True, True, False]
 
