@@ -19,6 +19,7 @@ REQUIRED = (
     "healthy_after_s",
     "redrive_after_s",
     "reply_timeout_s",
+    "goaway_margin_s",
     "speech_quiet_s",
 )
 WATCHDOGS = {  # option: bound
@@ -35,6 +36,12 @@ SWITCHED_OFF_BY_NONE = ("gap_audio_s",)  # times that no bound of the core is ma
 
 def build(**fields: Any) -> ResilienceOptions:
     return ResilienceOptions(**fields)
+
+
+def test_only_two_ways_to_play_on_are_known() -> None:
+    assert build(playout_on_drop="flush").playout_on_drop == "flush"
+    with pytest.raises(OptionError, match="^playout_on_drop='stop'.*finish"):
+        build(playout_on_drop="stop")
 
 
 def test_every_time_is_checked_here() -> None:

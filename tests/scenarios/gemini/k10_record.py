@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.testing import Abort, AtAudio, Fault
 
 from ..lines import ANSWER, CUT_S, PACE, STORY, by_reason
@@ -97,5 +98,33 @@ async def is_cut_where_the_caller_cut_in(stage: GeminiStage) -> None:
         stage.require(
             surplus <= 2 * TOLERANCE_WORDS, f"{surplus} words were recorded but not heard"
         )
+    stage.require(stage.heard_whole(ANSWER), "the caller's question is answered in full")
+    stage.dead_air(call.mic.utterances[0].ended_at)
+
+
+@scenario(
+    "gemini-drop-with-flush",
+    kind="K10",
+    rule="R14",
+    provider="gemini",
+    faults=[Fault(AtAudio(6.0, connection=1), Abort())],
+    server={**TALE, "pace": 3.0},
+    resilience=ResilienceOptions(playout_on_drop="flush"),
+)
+async def stops_at_the_drop_if_told_to(stage: GeminiStage) -> None:
+    """Where the application wants it so, a dropped reply stops at once, and the record there."""
+    call = stage.call
+    await call.generate_reply(instructions="Tell a story.", wait=False)
+    dropped_at = await stage.until_fault()
+    first = await stage.next_segment()
+    await call.agent_done()
+    if stage.faulty:
+        late_s = call.heard.spans()[0].end - dropped_at
+        stage.require(late_s < 0.3, f"it stops at the drop, not {late_s:.1f} s later")
+        heard = STORY.words_until(first.position_s).split()
+        surplus = len(call.agent_texts()[0].split()) - len(heard)
+        stage.require(surplus <= TOLERANCE_WORDS, f"{surplus} words were recorded but not heard")
+        stage.require(call.agent_texts()[0].strip(), "what was heard is recorded")
+    await stage.ask()
     stage.require(stage.heard_whole(ANSWER), "the caller's question is answered in full")
     stage.dead_air(call.mic.utterances[0].ended_at)

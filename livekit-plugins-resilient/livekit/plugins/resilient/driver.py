@@ -273,7 +273,9 @@ class Driver:
         words = ""
         if decision.generation_id is not None:
             # What arrived plays on, so by the time of the reply all of it has been heard.
-            words = self._carrier.words_of(decision.generation_id, decision.received_s)
+            finishes = self._options.playout_on_drop == "finish"
+            heard_s = decision.received_s if finishes else decision.heard_s
+            words = self._carrier.words_of(decision.generation_id, heard_s)
         context = RedriveContext(decision.cause, tail(words))
         self._carrier.redrive(
             decision.redrive_id, redrive_text(context, self._options.redrive_instructions)

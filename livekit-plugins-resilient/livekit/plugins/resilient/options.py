@@ -23,6 +23,7 @@ _SECONDS = (
     "healthy_after_s",
     "redrive_after_s",
     "reply_timeout_s",
+    "goaway_margin_s",
     "speech_quiet_s",
 )
 _SECONDS_OR_NONE = (
@@ -68,6 +69,11 @@ class ResilienceOptions:
             newest; None keeps none. What is older is dropped, see `events.AudioDropped`.
         resend_utterance: OpenAI: what the caller was saying when the connection dropped is sent
             to the next one again, from where the server heard it begin, at most 15 s.
+        goaway_margin_s: Gemini: before an announced end of the connection, by which it is left
+            whatever is under way; until then the move waits for a moment at rest.
+        playout_on_drop: What becomes of a reply's audio that had arrived when its connection
+            dropped: "finish" plays it to its end, so that most drops are inaudible; "flush" stops
+            it at once. Either way the records keep what was heard.
         redrive: Ask the model for a reply that is owed after a reconnect, or after a reply that
             stalled. Requests of the application that a drop caught are issued again regardless.
         redrive_after_s: In which a resumed session that can know of the turn may go on by itself.
@@ -105,6 +111,8 @@ class ResilienceOptions:
     healthy_after_s: float = limits.HEALTHY_AFTER_S
     gap_audio_s: float | None = limits.GAP_AUDIO_S
     resend_utterance: bool = True
+    goaway_margin_s: float = limits.GOAWAY_MARGIN_S
+    playout_on_drop: Literal["finish", "flush"] = "finish"
     redrive: bool = True
     redrive_after_s: float = limits.REDRIVE_AFTER_S
     reply_timeout_s: float = limits.REPLY_TIMEOUT_S
@@ -134,6 +142,8 @@ class ResilienceOptions:
         timeout = self.liveness_timeout_s
         if timeout not in (None, "provider") and not _is_above_0(timeout):
             raise OptionError("liveness_timeout_s", timeout, 'seconds above 0, "provider", or None')
+        if self.playout_on_drop not in ("finish", "flush"):
+            raise OptionError("playout_on_drop", self.playout_on_drop, '"finish" or "flush"')
         for name in _SWITCHES:
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(name, getattr(self, name), "True or False")

@@ -37,6 +37,7 @@ class SpeakerWatch:
         self._output: io.AudioOutput | None = None
         self._agent_session: Any = None
         self._current: str | None = None
+        self._flushed: tuple[str | None, ...] = ()
         self._audible = self._paused = False
         self._begun: dict[str, None] = {}
 
@@ -65,6 +66,8 @@ class SpeakerWatch:
     ) -> AsyncIterator[rtc.AudioFrame]:
         first = True
         async for frame in frames:
+            if generation_id in self._flushed:
+                return
             if first:
                 first = False
                 self._current = generation_id
@@ -77,6 +80,12 @@ class SpeakerWatch:
         self._begun[message_id] = None
         if len(self._begun) > _REMEMBERED:
             del self._begun[next(iter(self._begun))]
+
+    def flush(self, open_reply: str | None) -> None:
+        """Stop the reply that is playing, with whatever of it and of the open one is to come."""
+        self._flushed = (self._current, open_reply)
+        if self._output is not None and self._audible:
+            self._output.clear_buffer()
 
     # -- the AgentSession's own output
 

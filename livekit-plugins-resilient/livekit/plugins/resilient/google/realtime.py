@@ -197,6 +197,9 @@ class RealtimeSession(_impl.RealtimeSession):
         self._requests.disconnected()
         self._outgoing.sort_out()
         self._driver.feed(f.Disconnected(now))
+        if error is not None and self._resilience.playout_on_drop == "flush":
+            generation = self._current_generation
+            self._speaker.flush(None if generation is None else generation.response_id)
         if self._suspected:
             error = ConnectionSuspectedError()
         code = None if error is None else code_of(error)

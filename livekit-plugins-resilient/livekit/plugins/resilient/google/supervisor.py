@@ -10,7 +10,7 @@ from livekit.agents import APIConnectionError, utils
 from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
 
 from ..core.handover import Notice, handover_at
-from ..core.limits import GOAWAY_MARGIN_S, HANDLE_WAIT_S, OVERLAP_RETRY_S, POISONED_WITHIN_S
+from ..core.limits import HANDLE_WAIT_S, OVERLAP_RETRY_S, POISONED_WITHIN_S
 from ..core.reconnect import Redial, RedialLimits
 from ..errors import ConnectionSuspectedError
 from ..events import ContinuationRejected, GoAwayReceived
@@ -208,7 +208,7 @@ class Supervisor:
     def go_away(self, time_left_s: float) -> None:
         """The server announced the end of the connection, in so many seconds."""
         session, now = self._session, self._now()
-        notice = Notice(now, now + max(0.0, time_left_s - GOAWAY_MARGIN_S))
+        notice = Notice(now, now + max(0.0, time_left_s - session._resilience.goaway_margin_s))
         self._notice = notice.sooner(self._notice)
         self._to_leave.set()
         session._driver.tell(GoAwayReceived(now, time_left_s))
