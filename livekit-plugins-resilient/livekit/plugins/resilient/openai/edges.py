@@ -81,7 +81,8 @@ class Edges:
         session._expired = False
         session._requests.hold()
         # Requests that were not sent do not follow the replay; the driver issues them again.
-        self._requeue(with_audio=session._microphone.holds_utterance)
+        for event in session._requests.drop_queued(with_audio=session._microphone.holds_utterance):
+            _impl.RealtimeSession.send_event(session, event)
         session._outbox.fold()
         driver.feed(f.Disconnected(now))
         driver.tell(
@@ -102,7 +103,13 @@ class Edges:
         unheard = session._microphone.for_handover()
         if unheard:
             session._bstream.clear()
-        self._requeue(with_audio=bool(unheard))
+        # What changed while the last of it was told, then what only the old connection was told.
+        session._record.keep_cut_reply()
+        queued = session._requests.drop_queued(with_audio=bool(unheard))
+        for news in standby.told.news():
+            session.send_event(news)
+        for event in [*session._outbox.unanswered(), *queued]:
+            _impl.RealtimeSession.send_event(session, event)
         self._push_again(unheard)
         driver.tell(HandedOver(now, overlapped=True))
         self._connected()
@@ -114,10 +121,6 @@ class Edges:
         # A replayed session answers nothing by itself.
         words_lost = self._session._server_events.words_lost
         driver.feed(f.Connected(driver.now, knows_turn=False, words_lost=words_lost))
-
-    def _requeue(self, *, with_audio: bool) -> None:
-        for event in self._session._requests.drop_queued(with_audio=with_audio):
-            _impl.RealtimeSession.send_event(self._session, event)
 
     def _push_again(self, frames: list[rtc.AudioFrame]) -> None:
         for frame in frames:

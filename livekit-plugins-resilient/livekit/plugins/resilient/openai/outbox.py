@@ -7,10 +7,11 @@ follows the replay late, and whoever waits for it goes on at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from livekit.agents import llm
+from livekit.agents.utils import shortuuid
 from openai.types.realtime import ConversationItemCreateEvent, ConversationItemDeleteEvent
 from pydantic import ValidationError
 
@@ -36,12 +37,14 @@ class _Pending:
     kind: Kind
     item_id: str
     item: llm.ChatItem | None = None
+    sent: bool = False
 
 
 class Outbox:
     """The creates and deletes of one session, from `takes` to the server's answer.
 
-    Call `fold` when a connection is lost and before each replay.
+    Call `fold` when a connection is lost and before each replay; where one takes over from another
+    that still serves, send what `unanswered` returns to it instead.
     """
 
     def __init__(self, session: RealtimeSession) -> None:
@@ -63,11 +66,25 @@ class Outbox:
         pending = _read(event)
         if pending is None:
             return True
+        if pending.event.event_id is None:
+            _name(event, pending.event)
         if in_gap:
             self._fold(pending)
             return False
         self._pending.append(pending)
         return True
+
+    def sent(self, event_id: str) -> None:
+        """An event is written to the connection."""
+        self._pending = [
+            replace(p, sent=True) if p.event.event_id == event_id else p for p in self._pending
+        ]
+
+    def unanswered(self) -> list[RealtimeClientEvent | dict[str, Any]]:
+        """What the connection was sent and has not answered, in order; it counts as unsent now."""
+        events = [pending.queued for pending in self._pending if pending.sent]
+        self._pending = [replace(pending, sent=False) for pending in self._pending]
+        return events
 
     def creates(self, item_id: str) -> bool:
         """Whether the server was asked to create this item and has not answered."""
@@ -147,6 +164,13 @@ def _read(event: RealtimeClientEvent | dict[str, Any]) -> _Pending | None:
             return None
         return _Pending(event, read, "create", item.id, item)
     return None
+
+
+def _name(queued: RealtimeClientEvent | dict[str, Any], event: ItemEvent) -> None:
+    """Give an event of the application an id, by which it is known when it is sent."""
+    event.event_id = event_id = shortuuid("item_event_")
+    if isinstance(queued, dict):
+        queued["event_id"] = event_id
 
 
 def _parsed(event: dict[str, Any]) -> ItemEvent | None:

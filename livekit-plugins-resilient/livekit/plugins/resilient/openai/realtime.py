@@ -253,6 +253,7 @@ class RealtimeSession(_impl.RealtimeSession):
         item = event.get("item") or {}
         if self._record.replaying:
             self._record.telling(event.get("event_id", ""), item.get("id", ""))
+        self._outbox.sent(event.get("event_id", ""))
         if item.get("type") == "function_call_output":
             self._answered.add(item["call_id"])
             # The application asks for the reply to it by itself.

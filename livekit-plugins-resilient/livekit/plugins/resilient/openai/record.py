@@ -10,7 +10,6 @@ from .._vendor.openai import realtime_model as _impl
 from ..core.playout import UNTRANSCRIBED
 
 if TYPE_CHECKING:
-    from livekit.agents.llm.remote_chat_context import RemoteChatContext
     from openai.types.realtime import ConversationItem
 
     from .realtime import RealtimeSession
@@ -27,7 +26,6 @@ class Record:
 
     def __init__(self, session: RealtimeSession) -> None:
         self._session = session
-        self._mirror: RemoteChatContext | None = None
         # What the last replay restored: as text, whatever it was before.
         self._replayed: frozenset[str] = frozenset()
         # What the caller heard of messages that were cut and whose response is still open.
@@ -51,27 +49,21 @@ class Record:
     def complete(self) -> None:
         """The mirror is about to be replayed; doing so again changes nothing."""
         self.keep_cut_reply()
-        self._session._outbox.fold()
-        self._mirror = self._session._remote_chat_ctx
-        self._replayed = frozenset(self._mirror._id_to_item)
+        if self._session._in_gap:
+            self._session._outbox.fold()
+        items = self._session._remote_chat_ctx.to_chat_ctx().items
+        self._replayed = frozenset(item.id for item in items)
         self._told = {}
         self.replaying = True
 
     def telling(self, event_id: str, item_id: str) -> None:
-        """An event of the replay is about to be written.
-
-        Upstream starts each replay with an empty mirror and refills it from confirmations; an
-        update of the context in between would tell everything again.
-        """
-        if self._mirror is not None:
-            self._session._remote_chat_ctx = self._mirror
+        """An event of the replay is about to be written."""
         if item_id:
             self._told[event_id] = item_id
 
     def told(self) -> None:
         """The replay was written, or given up."""
         self.replaying = False
-        self._mirror = None
 
     def refused(self, event_id: str) -> None:
         """The server refused an event; what it was not told must not be taken for known."""
@@ -149,9 +141,9 @@ class Record:
         if isinstance(generation, _impl._ResponseGeneration):
             for item_id, message in generation.messages.items():
                 node = self._session._remote_chat_ctx.get(item_id)
-                if item_id in self._cuts and node is not None and node.item.type == "message":
-                    message.audio_transcript = self._cuts[item_id]
+                if node is not None and node.item.type == "message":
                     node.item.content = []
+                    message.audio_transcript = self._cuts.get(item_id, message.audio_transcript)
         self._cuts.clear()
         self._calls.clear()
 

@@ -167,6 +167,8 @@ class Supervisor:
 
     async def _recover(self, error: Exception) -> None:
         session = self._session
+        if self._served:
+            session._outbox.fold()
         final = isinstance(error, APIError) and not error.retryable
         wait_s = None if final else self._redial.lost(self._loop.time(), random.random())
         if wait_s is None:
