@@ -31,6 +31,7 @@ WATCHDOGS = {  # option: bound
     "liveness_reply_after_s": "reply_silent_after_s",
     "liveness_speech_after_s": "unheard_after_s",
 }
+PROVIDERS = ("renewal_wait_s",)  # times that the provider decides by default
 SWITCHED_OFF_BY_NONE = ("gap_audio_s",)  # times that no bound of the core is made from
 
 
@@ -46,10 +47,10 @@ def test_only_two_ways_to_play_on_are_known() -> None:
 
 def test_every_time_is_checked_here() -> None:
     named = {f.name for f in dataclasses.fields(ResilienceOptions) if f.name.endswith("_s")}
-    assert named == {*REQUIRED, *WATCHDOGS, *SWITCHED_OFF_BY_NONE}
+    assert named == {*REQUIRED, *PROVIDERS, *WATCHDOGS, *SWITCHED_OFF_BY_NONE}
 
 
-@pytest.mark.parametrize("field", [*REQUIRED, *WATCHDOGS, *SWITCHED_OFF_BY_NONE])
+@pytest.mark.parametrize("field", [*REQUIRED, *PROVIDERS, *WATCHDOGS, *SWITCHED_OFF_BY_NONE])
 @pytest.mark.parametrize(
     "value", [0, -1.0, float("nan"), float("inf"), True, "3", [1]], ids=lambda value: repr(value)
 )

@@ -64,7 +64,14 @@ class ResilienceOptions:
             The first redial is immediate.
         redial_cap_s: Longest wait between two dials.
         healthy_after_s: Of connection that restore the outage budget; a finished turn does too.
-            OpenAI does not heed this and the four before it yet: `conn_options` rules there.
+            Where the application gives a model `conn_options`, their `timeout` takes the place of
+            `connect_timeout_s`, `retry_interval` that of `redial_base_s`, and `max_retry` bounds
+            the redials of one outage.
+        renewal_wait_s: OpenAI: how long a connection that is due to be renewed waits for nobody
+            to speak and nothing to be under way; the renewal is inaudible then. "provider" takes
+            most of what is left until the provider's limit, see `core.limits`. When a renewal is
+            due is upstream's `max_session_duration`, without it the provider's limit less a
+            margin.
         gap_audio_s: Of microphone audio from an outage that the next connection is given, the
             newest; None keeps none. What is older is dropped, see `events.AudioDropped`.
         resend_utterance: OpenAI: what the caller was saying when the connection dropped is sent
@@ -109,6 +116,7 @@ class ResilienceOptions:
     redial_base_s: float = limits.REDIAL_BASE_S
     redial_cap_s: float = limits.REDIAL_CAP_S
     healthy_after_s: float = limits.HEALTHY_AFTER_S
+    renewal_wait_s: float | Literal["provider"] = "provider"
     gap_audio_s: float | None = limits.GAP_AUDIO_S
     resend_utterance: bool = True
     goaway_margin_s: float = limits.GOAWAY_MARGIN_S
@@ -144,6 +152,9 @@ class ResilienceOptions:
             raise OptionError("liveness_timeout_s", timeout, 'seconds above 0, "provider", or None')
         if self.playout_on_drop not in ("finish", "flush"):
             raise OptionError("playout_on_drop", self.playout_on_drop, '"finish" or "flush"')
+        wait = self.renewal_wait_s
+        if wait != "provider" and not _is_above_0(wait):
+            raise OptionError("renewal_wait_s", wait, 'seconds above 0, or "provider"')
         for name in _SWITCHES:
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(name, getattr(self, name), "True or False")

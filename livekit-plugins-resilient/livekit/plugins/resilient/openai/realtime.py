@@ -167,10 +167,11 @@ class RealtimeSession(_impl.RealtimeSession):
                 waiter.set_exception(llm.RealtimeError("the session is over"))
 
     def _renewal_limits(self) -> RenewalLimits:
-        given = duration_of(self._realtime_model)
+        limits, given = renewal_limits(self._host()), duration_of(self._realtime_model)
         if utils.is_given(given):
-            return RenewalLimits(after_s=given, wait_s=OTHER_RENEWAL_WAIT_S)
-        return renewal_limits(self._host())
+            limits = RenewalLimits(after_s=given, wait_s=OTHER_RENEWAL_WAIT_S)
+        wait_s = self._resilience.renewal_wait_s
+        return limits if wait_s == "provider" else replace(limits, wait_s=wait_s)
 
     def _host(self) -> Host:
         return Host(self._opts.model, azure=self._opts.is_azure)
