@@ -32,7 +32,11 @@ class Need:
 
 @dataclass
 class Outcome:
-    """What was found. `report` is that of scripts/verify.sh, None where it could not be made."""
+    """What was found.
+
+    `report` is that of scripts/verify.sh on the new release, `report_before` on the old one, each
+    None where it was not made.
+    """
 
     old: Version
     new: Version
@@ -41,6 +45,7 @@ class Outcome:
     needs: list[Need] = field(default_factory=list)
     checked: list[str] = field(default_factory=list)
     report: Mapping[str, Any] | None = None
+    report_before: Mapping[str, Any] | None = None
     branch: str | None = None
 
     @property
@@ -98,24 +103,29 @@ class Outcome:
         """Rows of cells: every patch, and of the overrides those that are not OK."""
         if self.report is None:
             return []
-        versions = list(dict.fromkeys(map(str, (self.old, self.new))))
+        reports = {str(self.old): self.report_before, str(self.new): self.report}
+        columns = {v: _statuses(report) for v, report in reports.items()}
         rows, quiet = [], []
-        for entry in self.report["patches"]:
-            rows.append([entry["id"], *_cells(entry, versions)])
-        for entry in self.report["overrides"]:
-            cells = _cells(entry, versions)
-            if cells[-1] in _FINE:
-                quiet.append(cells)
-            else:
-                rows.append([entry["id"], *cells])
+        for kind in ("patches", "overrides"):
+            for id_ in (entry["id"] for entry in self.report[kind]):
+                cells = [column.get(id_, {}).get(v, "") for v, column in columns.items()]
+                if kind == "patches" or cells[-1] not in _FINE:
+                    rows.append([id_, *cells])
+                else:
+                    quiet.append(cells)
         if quiet:
             column = [_in_short(statuses) for statuses in zip(*quiet, strict=True)]
             rows.append([f"all others ({len(quiet)} overrides)", *column])
-        return [["", *versions], *rows]
+        return [["", *columns], *rows]
 
 
-def _cells(entry: Mapping[str, Any], versions: Sequence[str]) -> list[str]:
-    return [entry["results"].get(v, {}).get("status", "") for v in versions]
+def _statuses(report: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
+    """Id, then version, to status."""
+    entries = [*report["patches"], *report["overrides"]] if report else []
+    return {
+        entry["id"]: {version: result["status"] for version, result in entry["results"].items()}
+        for entry in entries
+    }
 
 
 def _in_short(statuses: Sequence[str]) -> str:

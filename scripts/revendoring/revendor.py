@@ -149,19 +149,18 @@ def _try(
     """Build, verify, check types and run the tests; what fails is noted, not raised."""
     built = _build(worktree, outcome, log)
     environment = _environment(worktree, cache, outcome, log)
-    versions = sorted({outcome.old, outcome.new})
     here = trial.Environment(Path(sys.executable))
     if not built or environment is None:
         log("verifying the patches without their probes")
-        _take(outcome, trial.verify(worktree, here, versions, static=True))
+        _take(outcome, trial.verify(worktree, here, probes=False), worktree)
         outcome.checked.append("probes, types and tests: not run, see below")
         return
     log("verifying the patches, with probes")
     try:
-        _take(outcome, trial.verify(worktree, environment, versions, static=False))
+        _take(outcome, trial.verify(worktree, environment, probes=True), worktree)
     except VendoringError as e:
         outcome.needs.append(Need(str(e), "scripts/verify.sh --locked"))
-        _take(outcome, trial.verify(worktree, here, versions, static=True))
+        _take(outcome, trial.verify(worktree, here, probes=False), worktree)
     log("checking types")
     errors = trial.type_errors(worktree, environment)
     outcome.checked.append(f"types: {len(errors) or 'no'} errors")
@@ -205,14 +204,14 @@ def _environment(
         return None
 
 
-def _take(outcome: Outcome, report: dict[str, Any]) -> None:
+def _take(outcome: Outcome, report: dict[str, Any], worktree: Layout) -> None:
     outcome.report = report
     new = str(outcome.new)
     for problem in report["problems"]:
-        if problem["version"] != new:
-            continue
         how = problem["to_do"]
         if problem["status"] == "DRIFT":
             how = _DRIFT_HOW.format(id=problem["id"])
         what = f"{problem['id']} on {new}: {problem['status']}: {problem['detail']}"
         outcome.needs.append(Need(what, how))
+    if outcome.old != outcome.new:
+        outcome.report_before = trial.verify_old(worktree, outcome.old)

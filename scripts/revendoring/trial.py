@@ -118,16 +118,26 @@ def _install_failure(ended: Ended) -> VendoringError:
 # -- what is tried
 
 
-def verify(
-    worktree: Layout, environment: Environment, versions: Sequence[Version], *, static: bool
-) -> dict[str, Any]:
-    """The report of scripts/verify.sh as data. Raises VendoringError when it could not run."""
+def verify(worktree: Layout, environment: Environment, *, probes: bool) -> dict[str, Any]:
+    """The report of scripts/verify.sh on the locked release as data.
+
+    Raises VendoringError when it could not run.
+    """
+    return _verify(worktree, environment, ["--locked", *([] if probes else ["--static"])])
+
+
+def verify_old(worktree: Layout, version: Version) -> dict[str, Any]:
+    """The same on another release besides, without probes: it was verified when it was locked."""
+    return _verify(worktree, Environment(Path(sys.executable)), [str(version), "--static"])
+
+
+def _verify(worktree: Layout, environment: Environment, options: Sequence[str]) -> dict[str, Any]:
     out = worktree.cache / "report.json"
     out.parent.mkdir(parents=True, exist_ok=True)
-    options = ["--static"] if static else []
+    out.unlink(missing_ok=True)
     ended = environment.run(
         worktree,
-        *("-m", "vendoring", "verify", *map(str, versions), f"--json={out}", *options),
+        *("-m", "vendoring", "verify", *options, f"--json={out}"),
         timeout_s=VERIFY_TIMEOUT_S,
     )
     if ended.code not in (0, 1) or not out.exists():
@@ -170,7 +180,7 @@ def run_tests(worktree: Layout, environment: Environment, paths: Sequence[str]) 
 
 
 def read_tests(xml: str) -> Tests:
-    """The tests that failed or could not be set up, each with its first words, from a JUnit report."""
+    """The tests of a JUnit report; those that failed or were not set up with their first words."""
     passed, failed = 0, []
     for case in ET.fromstring(xml).iter("testcase"):
         wrong = [child for child in case if child.tag in ("failure", "error")]

@@ -150,3 +150,11 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         return trial.Environment(Path(sys.executable))
 
     monkeypatch.setattr(trial, "make_environment", here)
+
+
+@pytest.fixture
+def patches_only(own_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither types nor tests are run, which takes seconds each."""
+    monkeypatch.setattr(trial, "type_errors", lambda worktree, environment: [])
+    ran = trial.Tests(1, ())
+    monkeypatch.setattr(trial, "run_tests", lambda worktree, environment, paths: ran)

@@ -76,7 +76,7 @@ def test_a_release_that_changes_nothing_needs_nobody(repository: Repository) -> 
     assert "1 passed" in outcome.text()
 
 
-@pytest.mark.usefixtures("own_environment")
+@pytest.mark.usefixtures("patches_only")
 def test_a_changed_method_that_we_override_is_told_with_what_to_do(repository: Repository) -> None:
     override(repository, "_run", "(self)")
     repository.made.release("1.8.2", engine=CHANGED)
@@ -88,7 +88,7 @@ def test_a_changed_method_that_we_override_is_told_with_what_to_do(repository: R
     assert "| google/Session._run | OK | DRIFT |" in repository.text("CHANGELOG.md")
 
 
-@pytest.mark.usefixtures("own_environment")
+@pytest.mark.usefixtures("patches_only")
 def test_a_patch_that_fits_no_more_is_told_and_the_rest_is_not_run(repository: Repository) -> None:
     edit = '[[edit]]\nop = "remove"\nin = "Session._dial"\nat = { kind = "Return" }\n'
     repository.made.add_patch("google/sample", edit)
@@ -116,7 +116,7 @@ def test_a_failing_test_and_a_type_error_are_named(repository: Repository) -> No
     assert any(w.startswith("ours.py:1: error:") for w in whats)
 
 
-@pytest.mark.usefixtures("own_environment")
+@pytest.mark.usefixtures("patches_only")
 def test_a_module_that_upstream_lacks_is_told(repository: Repository) -> None:
     text = repository.text("vendor/targets.toml")
     last = "livekit.plugins.google.realtime.engine"
@@ -129,7 +129,7 @@ def test_a_module_that_upstream_lacks_is_told(repository: Repository) -> None:
     )
 
 
-@pytest.mark.usefixtures("own_environment")
+@pytest.mark.usefixtures("patches_only")
 def test_a_check_keeps_nothing(repository: Repository, tmp_path: Path) -> None:
     repository.made.release("1.8.2")
     before = repository.state()
@@ -140,7 +140,7 @@ def test_a_check_keeps_nothing(repository: Repository, tmp_path: Path) -> None:
     assert report.read_text().startswith("## upstream 1.8.1 to 1.8.2, release 1.8.2.1\n")
 
 
-@pytest.mark.usefixtures("own_environment")
+@pytest.mark.usefixtures("patches_only")
 def test_the_newest_is_taken_and_one_out_of_range_is_told(repository: Repository) -> None:
     for version in ("1.8.2", "1.8.3", "1.9.0"):
         repository.made.release(version)
@@ -150,7 +150,7 @@ def test_the_newest_is_taken_and_one_out_of_range_is_told(repository: Repository
     assert need.what.startswith("upstream 1.9.0 is on the index, outside the supported range")
 
 
-@pytest.mark.usefixtures("own_environment")
+@pytest.mark.usefixtures("patches_only")
 def test_our_number_goes_on_where_it_was_tagged(repository: Repository) -> None:
     for tag in ("v1.8.2.1", "v1.8.2.3", "v1.8.1.9", "other"):
         repository.git("tag", tag)
@@ -233,7 +233,7 @@ def test_a_folder_without_git_is_told(tmp_path: Path) -> None:
         revendor(Layout(tmp_path), Wish(NEW))
 
 
-@pytest.mark.usefixtures("own_environment")
+@pytest.mark.usefixtures("patches_only")
 def test_a_place_of_another_form_leaves_everything_as_it_was(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
