@@ -34,8 +34,12 @@ def test_each_provider_has_its_age_and_is_left_before_its_cap(
     assert after_s + found.wait_s + limits.CONNECT_TIMEOUT_S < cap_s
 
 
-INFERENCE = {"api_key": "k", "api_secret": "s" * 32}
-AZURE = {"azure_deployment": "d", "azure_endpoint": "https://azure.invalid", "api_key": "k"}
+INFERENCE: dict[str, Any] = {"api_key": "k", "api_secret": "s" * 32}
+AZURE: dict[str, Any] = {
+    "azure_deployment": "d",
+    "azure_endpoint": "https://azure.invalid",
+    "api_key": "k",
+}
 
 
 @pytest.mark.virtual_time
