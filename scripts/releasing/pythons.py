@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from revendoring.errors import NoEnvironment
-from vendoring.errors import InvalidConfig
+from revendoring.places import supported_pythons
 
 _ASK = "import sys; print('%d.%d' % sys.version_info[:2])"
 ASK_TIMEOUT_S = 20.0
-
-
-def supported(requires: str) -> list[str]:
-    """`>=3.10,<3.14` as a list from 3.10 to 3.13. Raises InvalidConfig for another form."""
-    match = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", requires)
-    if match is None:
-        raise InvalidConfig(f"pyproject.toml: requires-python {requires!r} must be >=3.A,<3.B")
-    return [f"3.{minor}" for minor in range(int(match[1]), int(match[2]))]
 
 
 def find(versions: Sequence[str]) -> dict[str, Path]:
@@ -40,7 +31,7 @@ def choose(requires: str, wanted: Sequence[str]) -> tuple[dict[str, Path], list[
 
     `wanted` (none: all supported) must each be supported and there. Raises NoEnvironment.
     """
-    known = supported(requires)
+    known = supported_pythons(requires)
     for version in wanted:
         if version not in known:
             raise NoEnvironment(

@@ -71,6 +71,14 @@ def requirement(dist: str, upstream: Version) -> str:
     return f"{dist}>={upstream},<{bound_above(upstream)}"
 
 
+def supported_pythons(requires: str) -> list[str]:
+    """`>=3.10,<3.14` as a list from 3.10 to 3.13. Raises InvalidConfig for another form."""
+    match = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", requires)
+    if match is None:
+        raise InvalidConfig(f"pyproject.toml: requires-python {requires!r} must be >=3.A,<3.B")
+    return [f"3.{minor}" for minor in range(int(match[1]), int(match[2]))]
+
+
 # -- reading
 
 
@@ -168,16 +176,9 @@ def _edit(layout: Layout, name: str, edits: Sequence[tuple[str, str]]) -> None:
 
 
 def _row(release: Release, python: str) -> str:
-    up = release.upstream
-    return f"| {release} | {up} | {up} and later, before {bound_above(up)} | {_pythons(python)} |"
-
-
-def _pythons(requires: str) -> str:
-    """`>=3.10,<3.14` as `3.10 to 3.13`."""
-    match = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", requires)
-    if match is None:
-        raise InvalidConfig(f"pyproject.toml: requires-python {requires!r} must be >=3.A,<3.B")
-    return f"3.{match[1]} to 3.{int(match[2]) - 1}"
+    up, pythons = release.upstream, supported_pythons(python)
+    runs_with = f"{up} and later, before {bound_above(up)}"
+    return f"| {release} | {up} | {runs_with} | {pythons[0]} to {pythons[-1]} |"
 
 
 def _table(text: str) -> tuple[int, int]:

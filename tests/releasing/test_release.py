@@ -19,7 +19,6 @@ from revendoring.checkout import Checkout
 from revendoring.errors import DirtyTree, NoEnvironment
 from revendoring.process import Ended, run
 from tests.revendoring.conftest import CHANGELOG, mypy_cache, repository
-from vendoring.errors import InvalidConfig
 from vendoring.hashing import sha256
 
 if TYPE_CHECKING:
@@ -38,12 +37,6 @@ def fake_python(folder: Path, name: str, says: str) -> None:
     path = folder / name
     path.write_text(f"#!/bin/sh\n{says}\n")
     path.chmod(0o755)
-
-
-def test_supported_versions_come_from_the_metadata() -> None:
-    assert pythons.supported(">=3.10,<3.14") == ["3.10", "3.11", "3.12", "3.13"]
-    with pytest.raises(InvalidConfig, match="requires-python"):
-        pythons.supported(">=3.10")
 
 
 def test_a_shim_without_its_version_is_passed_over(

@@ -9,6 +9,7 @@ import pytest
 from revendoring import changelog, places
 from revendoring.errors import Misplaced
 from revendoring.places import Release
+from vendoring.errors import InvalidConfig
 from vendoring.layout import Layout
 from vendoring.locks import Pin, locked_pins
 from vendoring.versions import Version
@@ -87,6 +88,12 @@ def test_moving_there_and_back_changes_only_the_changelog(repository: Repository
 def test_what_is_no_version_of_ours_is_refused(text: str) -> None:
     with pytest.raises(Misplaced, match="no version of ours"):
         Release.parse(text)
+
+
+def test_supported_pythons_come_from_the_metadata() -> None:
+    assert places.supported_pythons(">=3.10,<3.14") == ["3.10", "3.11", "3.12", "3.13"]
+    with pytest.raises(InvalidConfig, match="requires-python"):
+        places.supported_pythons(">=3.10")
 
 
 # -- the change log

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from revendoring import cli, places
+from revendoring.checkout import Checkout
 from revendoring.errors import BranchExists, DirtyTree, GitFailed, NoCheckout
 from revendoring.outcome import Outcome
 from revendoring.revendor import Wish, revendor
@@ -292,3 +293,15 @@ def test_an_interruption_leaves_no_trace(
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
     assert list((repository.layout.cache / "worktrees").iterdir()) == []
+
+
+def test_what_a_killed_run_left_is_cleared_away(repository: Repository) -> None:
+    checkout = Checkout(repository.layout)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = repository.layout.cache / "worktrees" / f"revendor-{ended.pid}"
+    repository.git("worktree", "add", "--quiet", "--detach", str(left))
+    with checkout.worktree("other") as worktree:
+        assert not left.exists()
+        assert (worktree.root / "README.md").exists()
+    assert len(repository.git("worktree", "list").splitlines()) == 1
