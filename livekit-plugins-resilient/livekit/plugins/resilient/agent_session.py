@@ -6,12 +6,19 @@ taken from the frames that were consumed, and the session's own record stays as 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from livekit import rtc
+from livekit.agents import ToolError
+from livekit.agents.voice import tool_executor
 
-__all__ = ["agent_session_of", "listen_first"]
+__all__ = ["agent_session_of", "cancel_tool", "listen_first"]
+
+# A tool begins as soon as its call has been read; one that has ended never does.
+_TOOL_STARTS_WITHIN_S = 1.0
 
 
 def agent_session_of(session: rtc.EventEmitter[Any]) -> Any:
@@ -39,3 +46,31 @@ def listen_first(emitter: rtc.EventEmitter[Any], event: str, callback: Callable[
         others = [other for other in listeners if other != callback]
         listeners.clear()
         listeners.update(dict.fromkeys([callback, *others]))
+
+
+async def cancel_tool(session: rtc.EventEmitter[Any], call_id: str) -> None:
+    """Stop the tool that runs or is about to run for a call.
+
+    One that was not declared `ToolFlag.CANCELLABLE` may be in the middle of what must not be left
+    half done: it runs on.
+    """
+    agent_session = agent_session_of(session)
+    if agent_session is None:
+        return
+    running = getattr(tool_executor, "_RunningTasks", {})
+    started = asyncio.Event()
+
+    def look(_: object = None) -> None:
+        if call_id in running.get(agent_session, {}):
+            started.set()
+
+    agent_session.on("tool_execution_updated", look)
+    try:
+        look()
+        await asyncio.wait_for(started.wait(), _TOOL_STARTS_WITHIN_S)
+        with contextlib.suppress(ToolError):
+            await running[agent_session][call_id].executor.cancel(call_id)
+    except (asyncio.TimeoutError, KeyError):
+        pass  # it is over
+    finally:
+        agent_session.off("tool_execution_updated", look)

@@ -185,10 +185,28 @@ class Context:
         self._unrecorded[item.id] = item
         self._session._chat_ctx.insert(item)
 
-    def handle_came(self, at: float, consumed: int | None) -> None:
-        """A handle stands for what the server knows by now."""
-        self._coverage.handle_issued(at, consumed)
-        self._session._calls.handle_issued(self._session._connection)
+    def take_handle(self, message: types.LiveServerMessage) -> bool:
+        """Keep the handle that a message brings; upstream would copy the whole context for it.
+
+        Returns:
+            Whether it brought one that can be resumed.
+        """
+        update, message.session_resumption_update = message.session_resumption_update, None
+        if update is None or not update.resumable or not update.new_handle:
+            return False
+        session = self._session
+        session._session_resumption_handle = update.new_handle
+        session._turns.handle_came()
+        session._calls.handle_issued(session._connection)
+        consumed = update.last_consumed_client_message_index
+        self._coverage.handle_issued(session._driver.now, consumed)
+        return True
+
+    def forget_handle(self) -> None:
+        """The next session is a fresh one."""
+        self._session._session_resumption_handle = None
+        self._session._turns.handle_lost()
+        self._session._calls.forget_handle()
 
     def sent(self, message: object, live: LiveSession) -> None:
         """A message went out."""

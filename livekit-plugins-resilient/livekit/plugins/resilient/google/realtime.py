@@ -11,6 +11,8 @@ from livekit.agents import llm
 from livekit.agents.types import NOT_GIVEN, NotGivenOr
 
 from .._vendor.google import realtime_api as _impl
+from ..agent_session import cancel_tool
+from ..background import Background
 from ..connection_log import ConnectionLog
 from ..core import facts as f
 from ..core.limits import GEMINI_LIVENESS_TIMEOUT_S
@@ -96,6 +98,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._joins = False
         self._late = LateContent()
         self._calls = ToolCalls()
+        self._stopping = Background()
         self._context = Context(self)
         self._outgoing = Outgoing(self)
         self._supervisor: Supervisor | None = None
@@ -116,6 +119,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._requests.close()
         self._speaker.detach()
         self._spoken.detach()
+        await self._stopping.aclose()
         await super().aclose()
 
     def emit(self, event: Any, *args: Any) -> None:
@@ -208,22 +212,6 @@ class RealtimeSession(_impl.RealtimeSession):
     def _mark_restart_needed(self, on_error: bool = False) -> None:
         self._session_should_close.set()
 
-    def _forget_handle(self) -> None:
-        """The next session is a fresh one."""
-        self._session_resumption_handle = None
-        self._turns.handle_lost()
-        self._calls.forget_handle()
-
-    def _take_handle(self, message: types.LiveServerMessage) -> bool:
-        """Keep the handle that a message brings; upstream would copy the whole context for it."""
-        update, message.session_resumption_update = message.session_resumption_update, None
-        if update is None or not update.resumable or not update.new_handle:
-            return False
-        self._session_resumption_handle = update.new_handle
-        self._turns.handle_came()
-        self._context.handle_came(self._driver.now, update.last_consumed_client_message_index)
-        return True
-
     def _handle_go_away(self, go_away: types.LiveServerGoAway) -> None:
         if self._supervisor is not None:
             self._supervisor.go_away(seconds_of(go_away.time_left))
@@ -278,7 +266,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._message = message
         self._driver.feed(f.MessageArrived(self._driver.now))
         self._suspected = False
-        self._take_handle(message)
+        self._context.take_handle(message)
         runs_calls = self._opts.tool_choice != "none"
         if runs_calls and (lost := self._calls.strip(message, self._connection)):
             self._context.answer_again(lost)
@@ -368,6 +356,7 @@ class RealtimeSession(_impl.RealtimeSession):
         super()._handle_tool_call_cancellation(tool_call_cancellation)
         for call_id in tool_call_cancellation.ids or []:
             self._calls.cancel(call_id)
+            self._stopping.start(cancel_tool(self, call_id))
             self._driver.feed(f.ToolCallCancelled(self._driver.now, call_id))
 
     # -- what the driver decides

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from livekit.agents import APIConnectionError, utils
 from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
 
+from ..background import Background
 from ..core.handover import Notice, handover_at
 from ..core.limits import HANDLE_WAIT_S, OVERLAP_RETRY_S, POISONED_WITHIN_S
 from ..core.reconnect import Redial, RedialLimits
@@ -57,8 +58,7 @@ class Supervisor:
         self._notice: Notice | None = None
         self._to_leave = asyncio.Event()
         self._refuses_overlap = False
-        # Connections that were left and are being closed.
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving = Background()
 
     async def run(self) -> None:
         """Serve the session until it is closed.
@@ -80,9 +80,7 @@ class Supervisor:
                         return
                     await self._recover(error)
         finally:
-            for closing in self._leaving:
-                closing.cancel()
-            await asyncio.gather(*self._leaving, return_exceptions=True)
+            await self._leaving.aclose()
 
     # -- one connection after the other
 
@@ -120,7 +118,8 @@ class Supervisor:
         self._redial.connected(line.set_up_at)
         async with session._session_lock:
             session._active_session = line.live
-            answers = await session._restore(line.live, resumed=line.resumed)
+            restoring = session._restore(line.live, resumed=line.resumed)
+            answers = await asyncio.wait_for(restoring, self._connect_timeout_s)
         session._connection_began(answers=answers)
 
     async def _carry(self, line: Line) -> Line | None:
@@ -177,12 +176,10 @@ class Supervisor:
             session._active_session = None
         if session._suspected:
             line.live.abort()
-        if not in_background:
+        if in_background:
+            self._leaving.start(line.close())
+        else:
             await line.close()
-            return
-        closing = asyncio.create_task(line.close(), name="resilient-gemini-close")
-        self._leaving.add(closing)
-        closing.add_done_callback(self._leaving.discard)
 
     async def _late_handle(self, line: Line) -> None:
         """Read the handle of a turn that is just over, before a connection is left (R5)."""
@@ -195,7 +192,7 @@ class Supervisor:
 
         async def read() -> None:
             async for message in line.live.receive():
-                if self._session._take_handle(message):
+                if self._session._context.take_handle(message):
                     return
 
         try:
@@ -303,7 +300,7 @@ class Supervisor:
         refused = verdict in ("handle_refused", "invalid") and not healthy
         if self._resumes and (refused or self._early_deaths >= _POISONED_AFTER):
             self._early_deaths = 0
-            session._forget_handle()
+            context.forget_handle()
             session._driver.tell(ContinuationRejected(now, code_of(error)))
         elif refused and verdict == "invalid":
             # A fresh session, so it was the history, or else the set-up itself.
