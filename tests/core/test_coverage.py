@@ -243,9 +243,10 @@ class Connections(RuleBasedStateMachine):
             self.server.issue(self.now, at_set_up_s)
 
     @precondition(lambda self: self.server is None)
-    @rule(refused=st.booleans(), at_set_up_s=SHORT_S)
-    def flap(self, refused: bool, at_set_up_s: float) -> None:
-        """A connection that ends once its first handle has arrived."""
+    @rule(gap_s=GAPS_S, refused=st.booleans(), at_set_up_s=SHORT_S)
+    def flap(self, gap_s: float, refused: bool, at_set_up_s: float) -> None:
+        """A connection that ends once its first handle has arrived, before it is told anything."""
+        self.pass_until(self.now + gap_s)
         self.redial(refused, at_set_up_s)
         assert self.server is not None
         self.pass_until(self.server.last_arrival)
