@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from livekit import rtc
 
-from livekit.plugins.resilient.openai.microphone import Microphone
+from livekit.plugins.resilient.openai.microphone import InputBuffer, Microphone
 
 FRAME_S = 0.5
 
@@ -72,3 +76,89 @@ def test_switched_off_nothing_goes_again() -> None:
     microphone.speech_started()
     send(microphone, frames(2))
     assert microphone.for_new_connection() == []
+
+
+def test_a_sentence_that_goes_on_without_a_connection_is_kept_without_a_hole() -> None:
+    microphone, said, more = Microphone(1.0, resends=True), frames(2), frames(20)
+    microphone.speech_started()
+    send(microphone, said)
+    for frame in more:
+        microphone.missed(frame)
+    assert microphone.for_new_connection() == said + more
+    assert microphone.take_dropped_s() == 0
+
+
+def test_after_15_s_of_it_only_the_newest_of_the_outage_is_kept() -> None:
+    microphone, said, more = Microphone(1.0, resends=True), frames(20), frames(20)
+    microphone.speech_started()
+    send(microphone, said)
+    for frame in more:
+        microphone.missed(frame)
+    assert microphone.for_new_connection() == said + more[:10] + more[-2:]
+    assert microphone.take_dropped_s() == pytest.approx(4.0)
+
+
+def append(number: int) -> dict[str, Any]:
+    """Half a second of audio that is known by its number."""
+    audio = str(number).rjust(32_000, "A")
+    return {"type": "input_audio_buffer.append", "audio": audio}
+
+
+COMMIT: dict[str, Any] = {"type": "input_audio_buffer.commit"}
+CLEAR: dict[str, Any] = {"type": "input_audio_buffer.clear"}
+
+
+def fill(buffer: InputBuffer, *events: dict[str, Any]) -> None:
+    for event in events:
+        buffer.sent(event)
+
+
+def test_a_commit_that_was_not_confirmed_goes_again_with_its_audio() -> None:
+    buffer, other = InputBuffer(resends=True), {"type": "response.create"}
+    fill(buffer, append(1), COMMIT, append(2), other, COMMIT, append(3))
+    buffer.settled("commit")
+    assert buffer.for_new_connection() == [append(2), COMMIT, append(3)]
+    assert buffer.for_new_connection() == []
+
+
+def test_what_was_cleared_is_gone() -> None:
+    buffer = InputBuffer(resends=True)
+    fill(buffer, append(1), CLEAR, append(2))
+    buffer.settled("clear")
+    assert buffer.for_new_connection() == [append(2)]
+
+
+def test_an_answer_to_what_is_not_kept_changes_nothing() -> None:
+    buffer = InputBuffer(resends=True)
+    fill(buffer, append(1))
+    buffer.settled("commit")
+    assert buffer.for_new_connection() == [append(1)]
+
+
+def test_where_it_is_switched_off_no_event_is_kept() -> None:
+    buffer = InputBuffer(resends=False)
+    fill(buffer, append(1), COMMIT)
+    assert buffer.for_new_connection() == []
+
+
+@given(st.lists(st.sampled_from(["append", "commit", "committed", "clear", "cleared", "lost"])))
+def test_every_new_connection_is_sent_what_the_server_has_not_settled(steps: list[str]) -> None:
+    buffer = InputBuffer(resends=True)
+    unsettled: list[dict[str, Any]] = []
+    for number, step in enumerate(steps):
+        match step:
+            case "append" | "commit" | "clear":
+                event = {"append": append(number), "commit": COMMIT, "clear": CLEAR}[step]
+                buffer.sent(event)
+                unsettled.append(event)
+            case "committed" | "cleared":
+                request = COMMIT if step == "committed" else CLEAR
+                buffer.settled("commit" if step == "committed" else "clear")
+                if request in unsettled:
+                    unsettled = unsettled[unsettled.index(request) + 1 :]
+            case _:
+                again = buffer.for_new_connection()
+                assert len([e for e in again if e is not COMMIT and e is not CLEAR]) <= 30
+                assert again == unsettled[len(unsettled) - len(again) :]
+                fill(buffer, *again)
+                unsettled = again

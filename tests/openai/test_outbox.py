@@ -27,7 +27,7 @@ from livekit.plugins.resilient.testing import (
     Refuse,
     Swallow,
 )
-from livekit.plugins.resilient.testing.fault_plan import Trigger
+from livekit.plugins.resilient.testing.faults import Trigger
 
 pytestmark = pytest.mark.virtual_time
 

@@ -1,10 +1,8 @@
-"""The socket as upstream's loops see it: what is skipped, what is noted, how it ends."""
+"""The socket as upstream's loops see it: what is skipped, how it ends."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any
 
 import pytest
 from aiohttp import WSMessage, WSMsgType
@@ -13,21 +11,14 @@ from livekit.plugins.resilient.openai.wire import Wire, end_within, is_event
 
 
 class Socket:
-    """A socket that receives what it is given and fails as it is told."""
+    """A socket that receives what it is given."""
 
-    def __init__(self, *received: WSMessage, failure: BaseException | None = None) -> None:
+    def __init__(self, *received: WSMessage) -> None:
         self._received = list(received)
-        self._failure = failure
-        self.sent: list[str] = []
         self.close_code = 1001
 
     async def receive(self) -> WSMessage:
         return self._received.pop(0)
-
-    async def send_str(self, data: str) -> None:
-        if self._failure is not None:
-            raise self._failure
-        self.sent.append(data)
 
     async def close(self) -> None:
         await asyncio.Event().wait()
@@ -60,36 +51,16 @@ def test_events_of_any_type_are_events() -> None:
 @pytest.mark.asyncio
 async def test_receive_skips_what_is_no_event_and_passes_the_close() -> None:
     event, closed = text('{"type": "error"}'), WSMessage(WSMsgType.CLOSED, None, None)
-    wire = Wire(Socket(text("{"), event, text("[]"), closed), lambda _: None)
+    wire = Wire(Socket(text("{"), event, text("[]"), closed))
     assert await wire.receive() is event
     assert await wire.receive() is closed
     assert wire.close_code == 1001
 
 
-@pytest.mark.asyncio
-@pytest.mark.parametrize("failure", [ConnectionResetError(), asyncio.CancelledError()])
-async def test_a_message_that_was_not_written_is_noted_and_the_failure_raised(
-    failure: BaseException,
-) -> None:
-    unsent: list[dict[str, Any]] = []
-    wire = Wire(Socket(failure=failure), unsent.append)
-    with pytest.raises(type(failure)):
-        await wire.send_str(json.dumps({"type": "x", "event_id": "e"}))
-    assert unsent == [{"type": "x", "event_id": "e"}]
-
-
-@pytest.mark.asyncio
-async def test_a_message_that_was_written_is_not_noted() -> None:
-    unsent: list[dict[str, Any]] = []
-    socket = Socket()
-    await Wire(socket, unsent.append).send_str("{}")
-    assert (socket.sent, unsent) == (["{}"], [])
-
-
 @pytest.mark.virtual_time
 async def test_a_close_that_nobody_answers_is_not_waited_for() -> None:
     since = asyncio.get_running_loop().time()
-    await Wire(Socket(), lambda _: None).close()
+    await Wire(Socket()).close()
     assert asyncio.get_running_loop().time() - since < 1.0
 
 

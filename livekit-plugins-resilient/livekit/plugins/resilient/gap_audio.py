@@ -26,6 +26,11 @@ class GapAudio(Generic[_Frame]):
         self._kept_s = 0.0
         self._dropped_s = 0.0
 
+    @property
+    def kept_s(self) -> float:
+        """Seconds that are kept."""
+        return self._kept_s
+
     def keep(self, frame: _Frame, duration_s: float) -> None:
         """Add the newest frame; the oldest make room for it and count as dropped."""
         self._frames.append((frame, duration_s))

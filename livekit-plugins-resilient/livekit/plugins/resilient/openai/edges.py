@@ -81,7 +81,8 @@ class Edges:
         session._expired = False
         session._requests.hold()
         # Requests that were not sent do not follow the replay; the driver issues them again.
-        for event in session._requests.drop_queued(with_audio=session._microphone.holds_utterance):
+        queued = session._requests.drop_queued(with_audio=session._microphone.holds_utterance)
+        for event in [*session._input_buffer.for_new_connection(), *queued]:
             _impl.RealtimeSession.send_event(session, event)
         session._outbox.fold()
         driver.feed(f.Disconnected(now))
@@ -108,7 +109,8 @@ class Edges:
         queued = session._requests.drop_queued(with_audio=bool(unheard))
         for news in standby.told.news():
             session.send_event(news)
-        for event in [*session._outbox.unanswered(), *queued]:
+        uncommitted = session._input_buffer.for_new_connection()
+        for event in [*session._outbox.unanswered(), *uncommitted, *queued]:
             _impl.RealtimeSession.send_event(session, event)
         self._push_again(unheard)
         driver.tell(HandedOver(now, overlapped=True))

@@ -1,15 +1,23 @@
-"""What the next connection must hear: an utterance that a drop cut, and the outage's end (R15)."""
+"""What the next connection must hear: an utterance that a drop cut, and the outage's end (R15).
+
+An input buffer that was not committed dies with its connection. `Microphone` is for a server that
+finds the turns by itself, `InputBuffer` for an application that commits them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..gap_audio import GapAudio
 
 if TYPE_CHECKING:
     from livekit import rtc
 
-__all__ = ["Microphone"]
+__all__ = ["InputBuffer", "Microphone"]
+
+# The protocol's input audio: 16-bit mono at 24 kHz. Four base64 characters carry three bytes.
+_SECONDS_PER_CHARACTER = 3 / 4 / 2 / 24_000
 
 # The server tells of speech after its onset: its own prefix of 0.3 s, its detection, the network.
 _BEFORE_ONSET_S = 1.0
@@ -21,8 +29,8 @@ _UTTERANCE_S = 15.0
 class Microphone:
     """Remembers microphone frames. No I/O, no clock.
 
-    An input buffer that was not committed dies with its connection, so the audio of an utterance
-    that was under way is sent again, before that of the outage.
+    The audio of an utterance that was under way is sent again, with what the caller went on to say
+    without a connection, before the newest of the outage.
 
     Args:
         gap_audio_s: Seconds of an outage that are kept; None keeps none.
@@ -46,7 +54,12 @@ class Microphone:
 
     def missed(self, frame: rtc.AudioFrame) -> None:
         """Note a frame that no connection could take."""
-        self._gap.keep(frame, frame.duration)
+        said = self._utterance
+        goes_on = said is not None and said.kept_s + frame.duration <= _UTTERANCE_S
+        if said is not None and goes_on and not self._gap.kept_s:
+            said.keep(frame, frame.duration)
+        else:
+            self._gap.keep(frame, frame.duration)
 
     def speech_started(self) -> None:
         """The server hears the caller."""
@@ -73,3 +86,52 @@ class Microphone:
     def take_dropped_s(self) -> float:
         """Seconds of outages that were dropped since the last call."""
         return self._gap.take_dropped_s()
+
+
+class InputBuffer:
+    """The events that filled the server's input buffer since the server last took or cleared it.
+
+    No I/O, no clock. Audio of more than 15 s makes the oldest go.
+
+    Args:
+        resends: Whether they are sent again; else none are kept.
+    """
+
+    def __init__(self, *, resends: bool) -> None:
+        self._resends = resends
+        self._events: deque[dict[str, Any]] = deque()
+        self._kept_s = 0.0
+
+    def sent(self, event: dict[str, Any]) -> None:
+        """Note an event that a connection was sent; others than of the input buffer are ignored."""
+        if not self._resends or not event["type"].startswith("input_audio_buffer."):
+            return
+        self._events.append(event)
+        self._kept_s += _seconds_of(event)
+        while self._kept_s > _UTTERANCE_S:
+            self._forget_oldest()
+
+    def settled(self, what: Literal["commit", "clear"]) -> None:
+        """The server took the buffer into the conversation, or cleared it."""
+        kind = f"input_audio_buffer.{what}"
+        if any(event["type"] == kind for event in self._events):
+            while self._forget_oldest() != kind:
+                pass
+
+    def for_new_connection(self) -> list[dict[str, Any]]:
+        """What a new connection must be sent first, in order; each is then `sent` again."""
+        events = list(self._events)
+        self._events.clear()
+        self._kept_s = 0.0
+        return events
+
+    def _forget_oldest(self) -> str:
+        event = self._events.popleft()
+        # Empty, it holds nothing, whatever the rounding says.
+        self._kept_s = self._kept_s - _seconds_of(event) if self._events else 0.0
+        kind: str = event["type"]
+        return kind
+
+
+def _seconds_of(event: dict[str, Any]) -> float:
+    return len(event.get("audio", "")) * _SECONDS_PER_CHARACTER

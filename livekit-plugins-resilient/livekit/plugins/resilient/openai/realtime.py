@@ -25,7 +25,7 @@ from ..telemetry import Telemetry
 from .caps import Host, renewal_limits
 from .edges import Edges
 from .failures import FailureStreak, fate_of_error
-from .microphone import Microphone
+from .microphone import InputBuffer, Microphone
 from .outbox import Outbox
 from .record import Record
 from .requests import Requests
@@ -105,6 +105,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._microphone = Microphone(
             self._resilience.gap_audio_s, resends=self._resilience.resend_utterance
         )
+        self._input_buffer = InputBuffer(resends=self._resilience.resend_utterance)
         self._expired = False
         self._streak = FailureStreak()
         self._requests = Requests(self)
@@ -147,7 +148,8 @@ class RealtimeSession(_impl.RealtimeSession):
         if self._in_gap and self._opts.turn_detection is not None:
             self._microphone.missed(frame)
         else:
-            self._microphone.sent(frame)
+            if self._opts.turn_detection is not None:
+                self._microphone.sent(frame)
             super().push_audio(frame)
 
     # -- the connection
@@ -175,13 +177,6 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def _host(self) -> Host:
         return Host(self._opts.model, azure=self._opts.is_azure)
-
-    def _unsent(self, message: dict[str, Any]) -> None:
-        # Upstream counts an item of the context as sent only after the fact, and sends what was
-        # sent and not confirmed again after the replay.
-        event_id = message.get("event_id", "")
-        if event_id in self._chat_ctx_event_futures:
-            self._sent_chat_ctx_events[event_id] = message
 
     def _heartbeat_s(self) -> float | None:
         timeout_s = self._resilience.bounds(OPENAI_LIVENESS_TIMEOUT_S).liveness_timeout_s
@@ -251,6 +246,8 @@ class RealtimeSession(_impl.RealtimeSession):
             self._driver.feed(f.Interrupted(self._driver.now, response_id))
 
     def _client_event(self, event: dict[str, Any]) -> None:
+        if self._opts.turn_detection is None:
+            self._input_buffer.sent(event)
         item = event.get("item") or {}
         if self._record.replaying:
             self._record.telling(event.get("event_id", ""), item.get("id", ""))
@@ -281,8 +278,12 @@ class RealtimeSession(_impl.RealtimeSession):
                 self._response_ended(event["response"])
             case "input_audio_buffer.speech_started":
                 self._microphone.speech_started()
-            case "input_audio_buffer.committed" | "input_audio_buffer.cleared":
+            case "input_audio_buffer.committed":
                 self._microphone.turn_committed()
+                self._input_buffer.settled("commit")
+            case "input_audio_buffer.cleared":
+                self._microphone.turn_committed()
+                self._input_buffer.settled("clear")
             case _:
                 pass
 

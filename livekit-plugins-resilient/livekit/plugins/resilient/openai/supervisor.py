@@ -86,9 +86,8 @@ class Supervisor:
 
     async def _connection(self) -> None:
         """Serve over one connection, or what takes its place; returns where that is no failure."""
-        session = self._session
         answer_by = self._loop.time() + self._connect_timeout_s
-        wire = Wire(await self._dial(), session._unsent)
+        wire = Wire(await self._dial())
         try:
             # The first connection is told all by what upstream has queued.
             if self._served:

@@ -1,5 +1,5 @@
-"""The socket as upstream's loops see it: strange messages skipped, failed sends noted, and
-another socket put in its place while they run."""
+"""The socket as upstream's loops see it: strange messages skipped, and another socket put
+in its place while they run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import json
 import socket
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import aiohttp
@@ -45,13 +45,10 @@ class Wire:
 
     Args:
         connected: The connection.
-        on_unsent: Called with every message that was not written to its end, because the
-            connection failed or was given up while it was.
     """
 
-    def __init__(self, connected: Any, on_unsent: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, connected: Any) -> None:
         self._socket = connected
-        self._on_unsent = on_unsent
         self._successor: Standby | None = None
         self._waiting: deque[aiohttp.WSMessage] = deque()
         self.received = 0
@@ -117,18 +114,6 @@ class Wire:
         """End the connection in order, because it has served its time."""
         self.left_for = "planned"
         await self.close()
-
-    async def send_str(self, data: str) -> None:
-        """Send a message.
-
-        Raises:
-            ConnectionError: The socket's own; the message was handed to `on_unsent` first.
-        """
-        try:
-            await self._socket.send_str(data)
-        except BaseException:  # a cancelled send is as lost as a failed one
-            self._on_unsent(json.loads(data))
-            raise
 
     async def close(self) -> None:
         """Close; a server that does not answer is not waited for."""
