@@ -8,11 +8,13 @@ from livekit.agents import APIConnectionError
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from livekit.plugins.resilient.core.limits import LONGEST_PUT_OFF_S, REDRIVE_AFTER_S
 from livekit.plugins.resilient.openai.failures import (
     FailureStreak,
     fate_of_close,
     fate_of_error,
     final_refusal,
+    retry_after_s,
 )
 
 
@@ -22,6 +24,7 @@ from livekit.plugins.resilient.openai.failures import (
         ("response_cancel_not_active", "ignore"),
         ("conversation_already_has_active_response", "ask_again"),
         ("session_expired", "renew"),
+        ("rate_limit_exceeded", "put_off"),
         ("insufficient_quota", "report"),
         ("never_heard_of", "report"),
         (None, "report"),
@@ -88,3 +91,24 @@ def test_two_failures_in_a_row_end_a_session_and_start_the_count_again() -> None
     ]
     for status, error_type, leaves in ends:
         assert streak.ended(status, error_type) is leaves
+
+
+LIMIT = {"type": "rate_limit_error", "code": "rate_limit_exceeded"}
+
+
+@pytest.mark.parametrize(
+    ("error", "wait_s"),
+    [
+        ({**LIMIT, "message": "Please try again in 1.25s. Visit the site."}, 1.25),
+        ({**LIMIT, "message": "Please try again in 350ms."}, 0.35),
+        ({**LIMIT, "message": "Please try again in 6m0s."}, LONGEST_PUT_OFF_S),
+        ({**LIMIT, "message": "Rate limit reached."}, REDRIVE_AFTER_S),
+        ({"type": "tokens", "code": "rate_limit_exceeded", "message": "try again in 2s"}, 2.0),
+        ({"type": "server_error", "code": None, "message": "try again in 2s"}, None),
+        ({}, None),
+    ],
+)
+def test_the_stated_wait_of_a_rate_limit_is_kept(
+    error: dict[str, str | None], wait_s: float | None
+) -> None:
+    assert retry_after_s(error) == wait_s

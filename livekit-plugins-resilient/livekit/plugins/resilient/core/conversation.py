@@ -182,7 +182,7 @@ class Conversation:
                     self._advance(self._open, fact)
             case f.GenerationEnded():
                 if fact.generation_id == self._open_id:
-                    return self._close(at, _ENDINGS[fact.ending])
+                    return self._close(at, _ENDINGS[fact.ending], fact.retry_after_s)
             case f.GenerationOpened():
                 return self._opened(fact)
             case (
@@ -302,13 +302,15 @@ class Conversation:
             case _:
                 assert_never(fact)
 
-    def _close(self, at: float, how: How) -> tuple[Decision, ...]:
+    def _close(
+        self, at: float, how: How, retry_after_s: float | None = None
+    ) -> tuple[Decision, ...]:
         generation, self._open = self._open, None
         if generation is None:
             return ()
         if not generation.has_content:
             self._unplayed.pop(generation.id, None)
-        outcome = self._replies.closed(at, generation, how)
+        outcome = self._replies.closed(at, generation, how, retry_after_s)
         generation.phase = Phase.NONE
         return outcome
 

@@ -237,11 +237,27 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class GenerationEnded:
-    """The terminal event (`turnComplete`, `response.done`), or a tool call that ends it."""
+    """The terminal event (`turnComplete`, `response.done`), or a tool call that ends it.
+
+    Attributes:
+        at: Monotonic seconds.
+        generation_id: The open generation.
+        ending: How it ended.
+        retry_after_s: With "failed", the seconds after which the provider would give it; None
+            where it did not say.
+
+    Raises:
+        IllegalFactError: `retry_after_s` is below 0.
+    """
 
     at: float
     generation_id: str
     ending: Ending = "completed"
+    retry_after_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.retry_after_s is not None:
+            _check_seconds(self, "retry_after_s", self.retry_after_s)
 
 
 # --- tools -------------------------------------------------------------------------------------

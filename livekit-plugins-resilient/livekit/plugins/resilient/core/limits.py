@@ -116,6 +116,15 @@ HINT_TRUST_S = 10.0
 """Longest seconds that energy at the microphone alone may hold back a re-drive. Music or noise
 never ends, and silence is worse than speaking into noise. Source: our choice. Date: 2026-11."""
 
+LONGEST_PUT_OFF_S = 20.0
+"""Seconds that a provider may put a reply off because of a rate limit. Told to come back later
+than that, we come back then: a caller does not hold a silent line longer, and stated waits are for
+the full quota. Source: our choice. Date: 2026-11."""
+
+TIMES_PUT_OFF = 3
+"""Times that one reply may be put off by its provider (count), so that a limit that does not
+lift ends in silence and not in an endless series. Source: our choice. Date: 2026-11."""
+
 REPLY_TIMEOUT_S = 15.0
 """Seconds of connection in which a requested reply must begin. Healthy first outputs were seen as
 late as 9.9, and a reply that comes after its request failed is thrown away. Source: report

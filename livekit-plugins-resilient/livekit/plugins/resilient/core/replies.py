@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from . import watchdogs
 from .decisions import RecordOutcome, Redrive, RedriveCause, RedriveResult
-from .limits import Bounds
+from .limits import TIMES_PUT_OFF, Bounds
 from .state import Edge, Generation, Owed, Phase, Question, Speech
 
 __all__ = ["How", "Replies"]
@@ -124,8 +124,17 @@ class Replies:
             self.owed.since = at
         return self._settle_question("failed", generation)
 
-    def closed(self, at: float, generation: Generation, how: How) -> Outcomes:
-        """A generation is over; `generation.phase` still tells how far it came."""
+    def closed(
+        self,
+        at: float,
+        generation: Generation,
+        how: How,
+        retry_after_s: float | None = None,
+    ) -> Outcomes:
+        """A generation is over; `generation.phase` still tells how far it came.
+
+        `retry_after_s` is what the provider, which failed it, said of the next try.
+        """
         owed = self.owed
         mine = owed is not None and owed.answer == generation.id
         to_hear = generation.has_content and generation.heard_at is None
@@ -140,7 +149,7 @@ class Replies:
             if mine or owed is None:  # else there is a newer claim
                 if generation.has_content:
                     self.owed = Owed("reply_cut", at, cut=generation, retried=generation.retried)
-                self._fail(at, by_provider=how == "failed")
+                self._fail(at, by_provider=how == "failed", retry_after_s=retry_after_s)
         elif to_hear:
             return ()  # what becomes of it shows at the speaker
         elif generation.has_call:
@@ -153,11 +162,19 @@ class Replies:
             self._fail(at, by_provider=True)
         return self._settle_question("failed", generation)
 
-    def _fail(self, at: float, *, by_provider: bool) -> None:
+    def _fail(self, at: float, *, by_provider: bool, retry_after_s: float | None = None) -> None:
         self._release()
-        if self.owed is not None:
-            self.owed.failed_at = at
-            self.owed.by_provider = by_provider
+        owed = self.owed
+        if owed is None:
+            return
+        owed.failed_at = at
+        owed.by_provider = by_provider
+        owed.retry_after_s = None
+        if retry_after_s is not None and owed.puts_off < TIMES_PUT_OFF:
+            # Told to come back later is not told no.
+            owed.puts_off += 1
+            owed.retry_after_s = retry_after_s
+            owed.retried = False
 
     def _release(self) -> None:
         if self.owed is not None:

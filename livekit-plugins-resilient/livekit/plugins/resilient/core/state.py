@@ -226,7 +226,8 @@ class Owed:
 
     `answer` is the generation that may settle it, open or still to be heard. `failed_at` is when
     that one failed it, `by_provider` that the provider had ended it: with nothing in it, or as
-    failed, so that it deserves a moment before the next try.
+    failed, so that it deserves a moment before the next try: `retry_after_s`, where the provider
+    said how long. `puts_off` counts how often it did.
     """
 
     cause: RedriveCause
@@ -236,6 +237,8 @@ class Owed:
     cut: Generation | None = None
     failed_at: float | None = None
     by_provider: bool = False
+    retry_after_s: float | None = None
+    puts_off: int = 0
     retried: bool = False
 
 

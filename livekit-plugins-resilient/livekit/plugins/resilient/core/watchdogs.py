@@ -90,6 +90,8 @@ def _retry_deadline(owed: Owed, bounds: Bounds) -> float | None:
         return None
     if owed.failed_at is None:
         return _after(owed.since, bounds.silent_after_s)
+    if owed.retry_after_s is not None:
+        return owed.failed_at + owed.retry_after_s
     return owed.failed_at + bounds.redrive_after_s if owed.by_provider else owed.failed_at
 
 

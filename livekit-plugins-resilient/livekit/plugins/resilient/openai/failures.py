@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 from aiohttp import WSServerHandshakeError
 from livekit.agents import APIConnectionError, APIStatusError
 
-__all__ = ["FailureStreak", "Fate", "fate_of_close", "fate_of_error", "final_refusal"]
+from ..core.limits import LONGEST_PUT_OFF_S, REDRIVE_AFTER_S
 
-Fate: TypeAlias = Literal["ignore", "ask_again", "renew", "report"]
+__all__ = [
+    "FailureStreak",
+    "Fate",
+    "fate_of_close",
+    "fate_of_error",
+    "final_refusal",
+    "retry_after_s",
+]
+
+Fate: TypeAlias = Literal["ignore", "ask_again", "put_off", "renew", "report"]
 """What becomes of an `error` event or a close.
 
 - "ignore": it means nothing for the call, and nobody is told.
 - "ask_again": the reply asked for comes after the one that is being spoken.
+- "put_off": the reply asked for comes after the wait that the server states.
 - "renew": the session is over as planned; a new one is no failure.
 - "report": upstream's way: fatal codes end the session, the others are recoverable errors.
 """
@@ -27,11 +39,16 @@ _ERRORS: dict[str, Fate] = {
     "item_delete_invalid_item_id": "ignore",
     "item_truncate_invalid_item_id": "ignore",
     "conversation_already_has_active_response": "ask_again",
+    "rate_limit_exceeded": "put_off",
     # Followed by a close with 1001 when a session is as old as the provider allows.
     "session_expired": "renew",
 }
 
 _CLOSES: dict[int, Fate] = {1001: "renew"}
+
+_RATE_LIMITS = frozenset({"rate_limit_exceeded", "rate_limit_error", "rate_limit"})
+# "Please try again in 1m2.5s." or "in 350ms."
+_STATED_WAIT = re.compile(r"try again in (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 
 # What no dial can cure: a wrong key, and on the first dial also a key without the right, or a
 # model or deployment that is not known.
@@ -45,6 +62,22 @@ _FAILURES_IN_A_ROW = 2
 def fate_of_error(code: str | None) -> Fate:
     """What becomes of an `error` event with this code."""
     return _ERRORS.get(code or "", "report")
+
+
+def retry_after_s(error: Mapping[str, Any]) -> float | None:
+    """How long a rate limit has us wait, by the `error` of a failed response or request.
+
+    Returns:
+        Seconds, at most `core.limits.LONGEST_PUT_OFF_S`; what the message states, or the time in
+        which a caller still waits where it states none. None for any other error.
+    """
+    if not {error.get("code"), error.get("type")} & _RATE_LIMITS:
+        return None
+    stated = _STATED_WAIT.search(str(error.get("message")))
+    if stated is None or not any(stated.groups()):
+        return REDRIVE_AFTER_S
+    minutes, seconds, milliseconds = (float(part or 0) for part in stated.groups())
+    return min(60 * minutes + seconds + milliseconds / 1000, LONGEST_PUT_OFF_S)
 
 
 def fate_of_close(code: int | None, *, expired: bool) -> Fate:

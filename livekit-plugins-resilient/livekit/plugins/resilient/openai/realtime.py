@@ -24,7 +24,7 @@ from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from .caps import Host, renewal_limits
 from .edges import Edges
-from .failures import FailureStreak, fate_of_error
+from .failures import FailureStreak, fate_of_error, retry_after_s
 from .microphone import InputBuffer, Microphone
 from .outbox import Outbox
 from .record import Record
@@ -307,7 +307,11 @@ class RealtimeSession(_impl.RealtimeSession):
         elif fate == "renew":
             self._expired = True
         elif fate == "ask_again":
-            self._requests.refused(event_id)
+            self._requests.refused(event_id or None)
+        elif fate == "put_off":
+            wait_s = retry_after_s({"code": event.error.code, "message": event.error.message})
+            if wait_s is None or not self._requests.put_off(event_id or None, wait_s):
+                super()._handle_error(event)
 
     def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
         item_id = event.item.id or ""

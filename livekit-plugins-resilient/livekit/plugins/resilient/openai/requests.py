@@ -7,6 +7,7 @@ takes (R11).
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +16,7 @@ from livekit.agents import llm
 from openai.types.realtime import ResponseCreateEvent
 
 from ..core import facts as f
+from ..core.limits import TIMES_PUT_OFF, TRACKED_GENERATIONS
 from .wire import brings_audio, dies_with_connection
 
 if TYPE_CHECKING:
@@ -36,8 +38,13 @@ class Requests:
         self._composing = False
         self._sent: dict[str, ResponseCreateEvent] = {}
         self._held: dict[str, ReplyFuture] = {}
+        # The newest whose reply began, which may still come to nothing.
+        self._begun: dict[str, ResponseCreateEvent] = {}
         # Requests that a running response kept from being answered, before they are made again.
         self._refused: list[str] = []
+        # Requests that the server wants later.
+        self._times_put_off: Counter[str] = Counter()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def make(self, ask: Callable[[], ReplyFuture]) -> ReplyFuture:
         """Follow the request that `ask` makes; returns its future."""
@@ -92,13 +99,31 @@ class Requests:
         return kept
 
     def reissue(self, request_id: str) -> None:
-        """Send a request again, unless it was settled."""
-        if request_id in self._sent:
-            self._session.send_event(self._sent[request_id])
+        """Send a request again, unless it was given up."""
+        event = self._sent.get(request_id) or self._begun.get(request_id)
+        if event is not None:
+            self._session.send_event(event)
 
-    def refused(self, request_id: str) -> None:
+    def refused(self, event_id: str | None) -> None:
         """The server did not answer a request because a response was running."""
-        self._refused.append(request_id)
+        if (request_id := self._meant_by(event_id)) is not None:
+            self._refused.append(request_id)
+
+    def put_off(self, event_id: str | None, seconds: float) -> bool:
+        """The server wants a request later; False where it does not get it, or it is none."""
+        request_id = self._meant_by(event_id)
+        if request_id is None or self._times_put_off[request_id] >= TIMES_PUT_OFF:
+            return False
+        self._times_put_off[request_id] += 1
+        loop = asyncio.get_running_loop()
+        self._timers[request_id] = loop.call_later(seconds, self.reissue, request_id)
+        return True
+
+    def _meant_by(self, event_id: str | None) -> str | None:
+        """The pending request that an error is about: servers do not always say."""
+        if event_id is not None:
+            return event_id if event_id in self._sent else None
+        return next(iter(self._sent)) if len(self._sent) == 1 else None
 
     def response_ended(self) -> None:
         """No response runs any more, so what was refused for it is asked again."""
@@ -107,6 +132,8 @@ class Requests:
 
     def close(self) -> None:
         """Settle what is pending: the session is over."""
+        for timer in self._timers.values():
+            timer.cancel()
         self.hold()
         for future in list(self._held.values()):
             if not future.done():
@@ -114,9 +141,16 @@ class Requests:
         self._held.clear()
 
     def _done(self, request_id: str, future: ReplyFuture) -> None:
-        self._sent.pop(request_id, None)
+        event = self._sent.pop(request_id)
+        self._times_put_off.pop(request_id, None)
+        if (timer := self._timers.pop(request_id, None)) is not None:
+            timer.cancel()
         driver = self._session._driver
         if future.cancelled():
             driver.feed(f.ReplyCancelled(driver.now, request_id))
         elif future.exception() is not None:
             driver.feed(f.ReplyRequestTimedOut(driver.now, request_id))
+        else:
+            self._begun[request_id] = event
+            if len(self._begun) > TRACKED_GENERATIONS:
+                del self._begun[next(iter(self._begun))]

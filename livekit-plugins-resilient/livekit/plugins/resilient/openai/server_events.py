@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import facts as f
 from ..core.playout import ReplyProgress, TranscriptDelta
+from .failures import retry_after_s
 
 if TYPE_CHECKING:
     from ..driver import Driver
@@ -77,8 +78,10 @@ class ServerEvents:
                     feed(f.OutputCompleted(now, response_id))
             case "response.done" if response_id is not None:
                 self.response_id = None
-                ending = _ENDINGS.get(event["response"].get("status", ""), "completed")
-                feed(f.GenerationEnded(now, response_id, ending))
+                response = event["response"]
+                ending = _ENDINGS.get(response.get("status", ""), "completed")
+                error = (response.get("status_details") or {}).get("error") or {}
+                feed(f.GenerationEnded(now, response_id, ending, retry_after_s(error)))
             case "input_audio_buffer.speech_started":
                 feed(f.UserSpeechStarted(now))
                 if interrupts and response_id is not None:

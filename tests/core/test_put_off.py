@@ -1,0 +1,51 @@
+"""A provider that puts a reply off is asked again when it said, a few times (R4, R12)."""
+
+from __future__ import annotations
+
+import pytest
+
+from livekit.plugins.resilient.core import facts as f
+from livekit.plugins.resilient.core.conversation import Conversation
+from livekit.plugins.resilient.core.decisions import Redrive
+from livekit.plugins.resilient.core.facts import IllegalFactError
+from livekit.plugins.resilient.core.limits import TIMES_PUT_OFF, Bounds
+
+BOUNDS = Bounds(liveness_timeout_s=None, redrive_after_s=3.0)
+
+
+def unanswered(at: float) -> Conversation:
+    conversation = Conversation(BOUNDS)
+    conversation.receive(f.Connected(at))
+    conversation.receive(f.UserTurnEnded(at))
+    return conversation
+
+
+@pytest.mark.parametrize(("wait_s", "due_s"), [(None, 3.0), (0.0, 0.0), (0.5, 0.5), (12.0, 12.0)])
+def test_the_next_try_is_when_the_provider_says(wait_s: float | None, due_s: float) -> None:
+    conversation = unanswered(10.0)
+    conversation.receive(f.GenerationOpened(10.0, "g1"))
+    at_once = conversation.receive(f.GenerationEnded(10.0, "g1", "failed", wait_s))
+    if due_s:
+        assert at_once == ()
+        assert conversation.next_deadline() == 10.0 + due_s
+        at_once = conversation.due(10.0 + due_s)
+    assert [type(decision) for decision in at_once] == [Redrive]
+
+
+def test_a_reply_is_put_off_a_few_times_and_not_for_ever() -> None:
+    conversation, at = unanswered(0.0), 0.0
+    asked: list[str | None] = [None]
+    for number in range(TIMES_PUT_OFF + 1):
+        conversation.receive(f.GenerationOpened(at, f"g{number}", asked[-1]))
+        conversation.receive(f.GenerationEnded(at, f"g{number}", "failed", 1.0))
+        if (due_at := conversation.next_deadline()) is not None:
+            at = due_at
+            decisions = conversation.due(at)
+            asked += [d.redrive_id for d in decisions if isinstance(d, Redrive)]
+    assert len(asked) - 1 == TIMES_PUT_OFF
+    assert conversation.next_deadline() is None
+
+
+def test_a_wait_below_0_is_refused() -> None:
+    with pytest.raises(IllegalFactError, match="retry_after_s"):
+        f.GenerationEnded(0.0, "g1", "failed", -1.0)
