@@ -69,8 +69,13 @@ class Inventory:
         return edited | {(o.id, o.scope) for o in self.overrides}
 
 
-class _Upstream:
+class Upstream:
     """The pristine files of one version, parsed once each."""
+
+    @classmethod
+    def of(cls, layout: Layout, version: Version) -> Upstream:
+        """One version, fetched when needed."""
+        return cls(pristine(layout, version), version)
 
     def __init__(self, folder: Path, version: Version) -> None:
         self._folder = folder
@@ -94,7 +99,7 @@ def check_version(layout: Layout, inventory: Inventory, version: Version) -> lis
     A patch is applied on top of those before it; one that fails is left out, so that the others
     are still judged. Raises a VendoringError when upstream cannot be had.
     """
-    upstream = _Upstream(pristine(layout, version), version)
+    upstream = Upstream.of(layout, version)
     findings = _check_patches(inventory, upstream, version)
     findings += [_check_override(inventory, upstream, version, o) for o in inventory.overrides]
     return findings
@@ -108,24 +113,7 @@ def orphaned_anchors(inventory: Inventory, version: Version) -> list[Finding]:
     ]
 
 
-def fingerprints(
-    layout: Layout, inventory: Inventory, id_: str, version: Version
-) -> dict[str, str]:
-    """Scope to fingerprint of one patch or override. Raises KeyError for an unknown id."""
-    upstream = _Upstream(pristine(layout, version), version)
-    for patch in inventory.patches:
-        if patch.id == id_:
-            source = upstream.source(inventory.targets.get(patch.target))
-            scopes = engine.edited_scopes(patch) if source else []
-            return {s: engine.scope_fingerprint(source, patch, s) for s in scopes if source}
-    for override in inventory.overrides:
-        if override.id == id_:
-            source = upstream.source(inventory.targets.get(override.target))
-            return {override.scope: check_override(source, override)} if source else {}
-    raise KeyError(id_)
-
-
-def _check_patches(inventory: Inventory, upstream: _Upstream, version: Version) -> list[Finding]:
+def _check_patches(inventory: Inventory, upstream: Upstream, version: Version) -> list[Finding]:
     present = inventory.targets.present(version)
     vendored = {origin.module: target.module for target, origin in present}
     stacked: dict[str, bytes] = {}
@@ -174,7 +162,7 @@ def _apply_checked(data: bytes, patch: Patch, applied: Sequence[Patch], source: 
 
 
 def _check_override(
-    inventory: Inventory, upstream: _Upstream, version: Version, override: Override
+    inventory: Inventory, upstream: Upstream, version: Version, override: Override
 ) -> Finding:
     source = upstream.source(inventory.targets.get(override.target))
     if source is None:

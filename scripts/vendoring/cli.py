@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from . import engine, tree
-from .anchors import Anchor, is_reviewed, orphans, record, write_anchors
-from .check import Inventory, fingerprints
-from .errors import NEEDS_A_PERSON, InvalidPatch, VendoringError
+from .anchors import Anchor, orphans, record, write_anchors
+from .check import Inventory
+from .errors import NEEDS_A_PERSON, UnknownId, VendoringError
 from .fetch import pristine
 from .layout import Layout
 from .leak import check_repository
 from .locks import locked_version
 from .patchfile import Patch
+from .review import review
 from .verify import verify, versions_to_check
 from .versions import Version
 
@@ -98,26 +99,34 @@ def _show(layout: Layout, args: argparse.Namespace) -> int:
 
 
 def _ack(layout: Layout, args: argparse.Namespace) -> int:
+    """Show what changed since the last review; record a new one when there is a note."""
     inventory = Inventory.load(layout)
     version = _version(layout, args)
+    reviews = [r for id_ in args.id for r in review(layout, inventory, id_, version)]
+    for found in reviews:
+        print("\n".join(found.lines()))
+    drifted = [r for r in reviews if not r.is_reviewed]
+    note: str = args.note or (_ask_for_note() if drifted else "")
+    if drifted and not note.strip():
+        print("Nothing is recorded: no note says what the review found.")
+        return NEEDS_A_PERSON
     today = datetime.date.today().isoformat()
-    anchors: Sequence[Anchor] = inventory.anchors
-    for id_ in args.id:
-        try:
-            found = fingerprints(layout, inventory, id_, version)
-        except KeyError as e:
-            raise InvalidPatch(f"{id_!r} is neither a patch nor an override") from e
-        new = [
-            Anchor(id_, scope, str(version), print_, today, args.note)
-            for scope, print_ in found.items()
-            if not is_reviewed(anchors, id_, scope, print_)
-        ]
-        anchors = record(anchors, new)
-        for anchor in new:
-            print(f"{id_}: {anchor.scope} as in {version} is recorded as reviewed")
+    new = [Anchor(r.id, r.scope, str(version), r.fingerprint, today, note) for r in drifted]
+    anchors = record(inventory.anchors, new)
+    for anchor in new:
+        print(f"{anchor.id}: {anchor.scope} as in {version} is recorded as reviewed")
     gone = orphans(anchors, inventory.scopes())
-    write_anchors(layout.anchors, [a for a in anchors if a not in gone])
+    for anchor in gone:
+        print(f"{anchor.id}: the review of {anchor.scope}, which is edited no more, is forgotten")
+    if new or gone:
+        write_anchors(layout.anchors, [a for a in anchors if a not in gone])
     return 0
+
+
+def _ask_for_note() -> str:
+    if not sys.stdin.isatty():
+        return ""
+    return input("What did the review find? (empty: record nothing) ")
 
 
 def _guard(layout: Layout, args: argparse.Namespace) -> int:
@@ -136,7 +145,7 @@ def _find_patch(inventory: Inventory, id_: str) -> Patch:
         if patch.id == id_:
             return patch
     known = ", ".join(p.id for p in inventory.patches)
-    raise InvalidPatch(f"there is no patch {id_!r} (known: {known})")
+    raise UnknownId(f"there is no patch {id_!r} (known: {known})")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -176,10 +185,12 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("id", metavar="ID")
     show.add_argument("--version", help="default: the locked version")
 
-    ack = command("ack", _ack, "record that the scopes of a patch or override were reviewed")
+    ack = command(
+        "ack", _ack, "show how the scopes of a patch or override changed, and record the review"
+    )
     ack.add_argument("id", nargs="+", metavar="ID")
     ack.add_argument("--version", help="default: the locked version")
-    ack.add_argument("--note", required=True, help="what the reviewer found")
+    ack.add_argument("--note", help="what the review found; asked for on a terminal")
 
     command("guard", _guard, "check that git holds no upstream text")
     return parser

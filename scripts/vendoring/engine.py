@@ -73,15 +73,15 @@ def edited_scopes(patch: Patch) -> list[str]:
     return list(dict.fromkeys(scopes))
 
 
-def scope_fingerprint(source: Source, patch: Patch, scope: str) -> str:
-    """What a reviewer looked at when writing the edits in this scope.
+def reviewed_nodes(source: Source, patch: Patch, scope: str) -> list[ast.AST]:
+    """What a reviewer has to look at for the edits in this scope.
 
     A function counts whole; of a class or the module only its header and the anchors count, so
     that unrelated upstream changes are no drift. Raises NotFound or Ambiguous.
     """
     node = source.scope(scope)
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return fingerprint(node)
+        return [node]
     parts: list[ast.AST] = []
     if isinstance(node, ast.ClassDef):
         parts += [*node.decorator_list, *node.bases, *node.keywords]
@@ -89,7 +89,12 @@ def scope_fingerprint(source: Source, patch: Patch, scope: str) -> str:
         if edit.scope == scope:
             selectors = (s for s in (edit.at, edit.after, edit.before) if s is not None)
             parts += [find_statement(source, node, s) for s in selectors]
-    return fingerprint(*parts)
+    return parts
+
+
+def scope_fingerprint(source: Source, patch: Patch, scope: str) -> str:
+    """The fingerprint of what `reviewed_nodes` gives; raises what that raises."""
+    return fingerprint(*reviewed_nodes(source, patch, scope))
 
 
 def _mentions_hooks(edit: Edit) -> bool:

@@ -40,6 +40,10 @@ class UnsupportedVersion(VendoringError):
     """An upstream version that is malformed, out of range or not in the lock files."""
 
 
+class UnknownId(VendoringError):
+    """The command line names a patch or override that does not exist."""
+
+
 class InvalidConfig(VendoringError):
     """A lock, target map or anchor file is malformed."""
 

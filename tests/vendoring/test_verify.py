@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -295,11 +296,13 @@ def test_only_the_locked_version_decides(here: Checkout) -> None:
         (["fetch", "1.8.7"], 2, "upstream 1.8.7 is in no lock file"),
         (
             ["show", "google/nothing"],
-            1,
+            2,
             "there is no patch 'google/nothing' (known: google/sample)",
         ),
-        (["ack", "google/nothing", "--note", "x"], 1, "neither a patch nor an override"),
-        (["show", "google/gone"], 1, "there is no patch"),
+        (["ack", "google/nothing", "--note", "x"], 2, "neither a patch nor an override"),
+        (["show", "google/gone"], 2, "there is no patch"),
+        (["verify", "--static", "--json", "no/such/folder/x.json"], 2, "its folder must exist"),
+        (["verify", "1.9.0"], 2, "upstream 1.9.0 is outside the supported range"),
         (["verify", "--locked", "1.8.0"], 2, "either --locked or versions"),
     ],
 )
@@ -315,6 +318,21 @@ def test_errors_are_one_sentence_and_an_exit_code(
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("error: ")
     assert says in error
+
+
+def test_an_index_that_cannot_be_asked_is_exit_code_2(
+    here: Checkout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{port}/simple")
+        assert cli.main(["verify"]) == 2
+    assert "the package index could not be reached" in capsys.readouterr().err
+    assert not here.layout.seen_lock.exists()
 
 
 def test_a_release_that_cannot_be_fetched_is_exit_code_2(
