@@ -15,11 +15,14 @@ from livekit.plugins.resilient.events import Disconnected, HandedOver, Resilienc
 from livekit.plugins.resilient.testing import (
     Abort,
     AtAudio,
+    Before,
     Close,
     Fault,
     HeadlessCall,
     OpenAIRealtimeServer,
     Reply,
+    Send,
+    Swallow,
     ToolCall,
     TurnRequest,
 )
@@ -145,6 +148,22 @@ async def test_a_renewal_goes_on_from_a_replayed_session(flavour: str) -> None:
         expected = ["where are you", ANSWER, "how is the weather", SUNNY, "and now", ANSWER]
         assert on.said == expected
         assert len(on.call.tools) == 1
+
+
+async def test_an_xai_deletion_that_names_no_item_is_taken_as_the_answer() -> None:
+    nameless = {"type": "conversation.item.deleted", "event_id": "event_x", "item_id": ""}
+    fault = Fault(Before("conversation.item.deleted"), (Swallow(), Send(nameless)))
+    async with calling("inference-xai", fault) as on:
+        await on.ask("where are you")
+        kept = on.call.agent.chat_ctx.copy()
+        kept.items = [item for item in kept.items if item not in kept.messages()[-1:]]
+        since = on.call.now
+        await on.call.agent.update_chat_ctx(kept)
+        assert on.call.now - since < 1.0
+        await on.server.do(Abort())
+        await on.server.wait_for("session.updated", connection=2)
+        await on.ask("and now")
+        assert on.said == ["where are you", "and now", ANSWER]
 
 
 @pytest.mark.parametrize("flavour", [f for f in FLAVOURS if f.startswith("inference")])

@@ -324,6 +324,8 @@ class RealtimeSession(_impl.RealtimeSession):
             self._record.added(event.item)
 
     def _handle_conversion_item_deleted(self, event: ConversationItemDeletedEvent) -> None:
+        if not event.item_id:  # xAI does not say which
+            event.item_id = next(iter(self._item_delete_future), "")
         self._outbox.confirmed("delete", event.item_id)
         if self._record.knows(event.item_id) or event.item_id in self._item_delete_future:
             super()._handle_conversion_item_deleted(event)
