@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0 all OK, 1 something needs a person, 2 could not run."""
+"""The command line of the vendoring scripts."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ from .patchfile import Patch
 from .review import review
 from .verify import verify, versions_to_check
 from .versions import Version
+
+_EXIT_CODES = (
+    "Exit codes: 0 all OK (on the locked release and newer ones), 1 something needs a person, "
+    "2 could not run. patches/README.md tells what each status means."
+)
 
 Command: TypeAlias = Callable[[Layout, argparse.Namespace], int]
 
@@ -149,12 +154,12 @@ def _find_patch(inventory: Inventory, id_: str) -> Patch:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="vendoring", description=__doc__)
+    parser = argparse.ArgumentParser(prog="vendoring", description=__doc__, epilog=_EXIT_CODES)
     parser.set_defaults(run=_ensure)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, run: Command, help_text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=help_text, description=help_text)
+        sub = commands.add_parser(name, help=help_text, description=help_text, epilog=_EXIT_CODES)
         sub.set_defaults(run=run)
         return sub
 
