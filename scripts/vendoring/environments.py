@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,7 +78,9 @@ def needs_of(layout: Layout, version: Version) -> Needs:
     return Needs(tuple(r for r in wanted if r not in exact), tuple(exact))
 
 
-def environment_for(layout: Layout, version: Version) -> Environment:
+def environment_for(
+    layout: Layout, version: Version, log: Callable[[str], None] = lambda _: None
+) -> Environment:
     """The running environment where it fits, else one from the cache, made when there is none.
 
     Raises ProbesNotRunnable when none can be made, or IndexUnreachable.
@@ -91,7 +93,10 @@ def environment_for(layout: Layout, version: Version) -> Environment:
     with locked_directory(home):
         python, installed = here, _installed(here)
         if wanted.unmet(installed):
-            python, installed = _cached(home, wanted) or _make(home, wanted)
+            found = _cached(home, wanted)
+            if found is None:
+                log(f"making an environment that fits upstream {version} (once, about a minute)")
+            python, installed = found or _make(home, wanted)
         path = [
             _exact(home, python, requirement)
             for requirement in needs.exact

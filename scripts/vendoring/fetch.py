@@ -91,14 +91,19 @@ def download_unlocked(requirements: Sequence[str], what: str, into: Path) -> dic
     return _wheels_in(into)
 
 
-def _run_pip(
-    options: Sequence[str], requirements: Sequence[str], into: Path
-) -> subprocess.CompletedProcess[str]:
+def check_pip() -> None:
+    """Raise PipMissing where the running interpreter has none."""
     if importlib.util.find_spec("pip") is None:
         raise PipMissing(
             f"{sys.executable} has no pip, which is needed to fetch upstream: "
             "run `python -m ensurepip` or use an environment with pip"
         )
+
+
+def _run_pip(
+    options: Sequence[str], requirements: Sequence[str], into: Path
+) -> subprocess.CompletedProcess[str]:
+    check_pip()
     listed = into / "requirements.txt"
     listed.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
     # fmt: off

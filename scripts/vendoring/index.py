@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from .errors import DownloadFailed, UnsupportedVersion
-from .fetch import download_unlocked, pip_failure
+from .fetch import check_pip, download_unlocked, pip_failure
 from .hashing import sha256
 from .layout import Layout
 from .locks import DISTRIBUTIONS, Pin, known_versions, pins_for, read_lock
@@ -25,8 +25,9 @@ _HEADER = "# Releases that no lock file has yet, as first seen on the index. Saf
 def offered(*, pre: bool = False) -> list[Version]:
     """The releases that the index has of all distributions, ascending; `pre`: pre-releases too.
 
-    Raises IndexUnreachable, or DownloadFailed when pip cannot tell.
+    Raises PipMissing, IndexUnreachable, or DownloadFailed when pip cannot tell.
     """
+    check_pip()
     common = set.intersection(*(_offered_of(dist) for dist in DISTRIBUTIONS))
     return sorted(v for v in common if pre or not v.is_pre)
 

@@ -115,8 +115,7 @@ def run_all(layout: Layout, trees: Sequence[Tree], locked: Version, log: Log) ->
     """
     environments: dict[Version, Environment] = {}
     for version in dict.fromkeys(tree.version for tree in trees):
-        log(f"environment for upstream {version} (making one takes a minute, once)")
-        environments[version] = environment_for(layout, version)
+        environments[version] = environment_for(layout, version, log)
     home = layout.cache / "verify"
     runs_folder = home / "runs"
     runs_folder.mkdir(parents=True, exist_ok=True)
