@@ -98,22 +98,12 @@ class Report:
         return f"{len(mine) - bad} of {len(mine)} OK on {self.locked}."
 
     def details(self) -> list[str]:
-        """What is wrong and what to do, one line each; then what has become unnecessary.
-
-        Drift on versions older than the locked one is history and left out.
-        """
+        """What needs a person, then what has become unnecessary, then history in short."""
         lines = []
-        for f in self.findings:
-            old_news = f.version < self.locked and f.status in (DRIFT, OBSOLETE)
-            if f.status in (OK, NOT_APPLICABLE) or (not self.needs_a_person(f) and old_news):
-                continue
-            if f.status == OBSOLETE and not f.applied:
-                continue
+        for f in self.problems:
             lines.append(f"{f.id} on {f.version}: {f.status}: {f.detail}")
-            if f.reason:
-                lines.append(f"    {f.reason}")
-            if self.needs_a_person(f):
-                lines.append(f"    to do: {TO_DO[f.status]}")
+            lines += [f"    {f.reason}"] if f.reason else []
+            lines.append(f"    to do: {TO_DO[f.status]}")
         for patch in self.inventory.patches:
             first = self.obsolete_from(patch.id)
             if first is not None:
@@ -121,12 +111,22 @@ class Report:
                     f"{patch.id}: upstream passes its probe without it from {first} on "
                     f"(it applies to {patch.applies_to})"
                 )
+        lines += self._history()
         lines += [
             f"upstream {v} is on the index, but outside the supported range "
             f"{self.inventory.targets.supported}: it was not checked"
             for v in self.unsupported
         ]
         return lines
+
+    def _history(self) -> list[str]:
+        """One line for each status on each older release. Drift there is no news."""
+        found: dict[tuple[Version, str], list[str]] = {}
+        for f in self.findings:
+            if f.version < self.locked and f.status not in (OK, NOT_APPLICABLE, DRIFT, OBSOLETE):
+                found.setdefault((f.version, f.status), []).append(f.id)
+        lines = [f"    {v}: {s}: {', '.join(ids)}" for (v, s), ids in found.items()]
+        return ["Releases older than the locked one, for information:", *lines] if lines else []
 
     # -- for machines and for the change log
 
