@@ -124,7 +124,10 @@ class Driver:
         return self.rests
 
     async def next_fact(self, by: float) -> None:
-        """Wait for a fact, at most until `by` in monotonic seconds; for one task at a time."""
+        """Wait for a fact or a decision, at most until `by` in monotonic seconds.
+
+        For one task at a time.
+        """
         # Not `asyncio.wait_for`, which in Python before 3.12 swallows a cancellation that comes
         # together with the fact, as the end of a connection does.
         self._moved = moved = self._loop.create_future()
@@ -208,6 +211,8 @@ class Driver:
                     self._receive(self._waiting.popleft())
             finally:
                 self._busy = False
+                if self._moved is not None:
+                    _wake(self._moved)
         self._arm()
 
     # -- decisions

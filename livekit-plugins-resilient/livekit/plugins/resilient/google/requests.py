@@ -59,7 +59,10 @@ class Requests:
             return False
         self._sent[self._composing] = event
         session = self._session
-        return session._connection_log.was_connected and not session._connected
+        held = session._connection_log.was_connected and not session._connected
+        if held:
+            session._turns.asked()  # after any handle, so no restored session can know of it
+        return held
 
     def reissue(self, request_id: str) -> None:
         """Send a request again, unless it was settled."""

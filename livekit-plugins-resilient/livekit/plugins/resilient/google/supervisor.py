@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from livekit.agents import APIConnectionError, utils
 from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
 
 from ..background import Background
-from ..core.handover import Notice, handover_at
+from ..core.handover import HANDOVER_NEVER, Notice, handover_at
 from ..core.limits import HANDLE_WAIT_S, OVERLAP_RETRY_S, POISONED_WITHIN_S
 from ..core.reconnect import Redial, RedialLimits
 from ..errors import ConnectionSuspectedError
@@ -42,19 +43,22 @@ class Supervisor:
         own = given is not DEFAULT_API_CONNECT_OPTIONS
         base_s = (own and given.retry_interval) or options.redial_base_s
         self._connect_timeout_s = (own and given.timeout) or options.connect_timeout_s
-        self._redial = Redial(
-            RedialLimits(
-                deadline_s=options.reconnect_deadline_s,
-                base_s=base_s,
-                cap_s=max(base_s, options.redial_cap_s),
-                healthy_after_s=options.healthy_after_s,
-                max_redials=given.max_retry if own else None,
-            )
+        limits = RedialLimits(
+            deadline_s=options.reconnect_deadline_s,
+            base_s=base_s,
+            cap_s=max(base_s, options.redial_cap_s),
+            healthy_after_s=options.healthy_after_s,
+            max_redials=given.max_retry if own else None,
         )
+        self._redial = Redial(limits)
+        # A server that is drained announces the end of every new connection as well.
+        self._moves = Redial(dataclasses.replace(limits, max_redials=None))
         self._now = asyncio.get_running_loop().time
         self._line: Line | None = None
         self._resumes = False
         self._early_deaths = 0
+        # Refusals of fresh sessions that were told nothing.
+        self._bare_refusals = 0
         self._notice: Notice | None = None
         self._to_leave = asyncio.Event()
         self._refuses_overlap = False
@@ -111,11 +115,13 @@ class Supervisor:
         session = self._session
         if session._turn_finished:
             self._redial.progressed()
+            self._moves.progressed()
         session._turn_finished = False
         self._resumes = line.resumed
         self._notice = None
         self._to_leave.clear()
         self._redial.connected(line.set_up_at)
+        self._moves.connected(line.set_up_at)
         async with session._session_lock:
             session._active_session = line.live
             restoring = session._restore(line.live, resumed=line.resumed)
@@ -140,18 +146,19 @@ class Supervisor:
         moving = asyncio.create_task(self._successor(), name="resilient-gemini-move")
         successor: Line | None = None
         error: Exception | None = None
-        planned = False
+        planned = restarts = False
         try:
             await asyncio.wait([*carrying, closing, moving], return_when=asyncio.FIRST_COMPLETED)
             ended = [task for task in carrying if task.done()]
             error, session._session_error = session._session_error, None
             error = error or _error_of(ended)
-            planned = error is None and not ended
-            # A restart that the application asked for makes the successor's set-up an old one.
-            if planned and moving.done() and not closing.done():
+            # A restart that the application asked for ends the carrying tasks too.
+            restarts = session._session_should_close.is_set()
+            planned = error is None and (restarts or not ended)
+            # It makes the successor's set-up an old one.
+            if planned and moving.done() and not restarts:
                 successor = moving.result()
         finally:
-            restarts = closing.done()
             await utils.aio.cancel_and_wait(*carrying, closing, moving)
             if successor is None and not moving.cancelled():
                 await _close_unused(moving)
@@ -232,8 +239,9 @@ class Supervisor:
             None where the provider does not have both.
         """
         driver = self._session._driver
+        await self._to_leave.wait()
+        await self._pace()
         while True:
-            await self._to_leave.wait()
             while (move_at := self._move_at()) > self._now():
                 await driver.next_fact(move_at)
             if self._refuses_overlap:
@@ -252,6 +260,17 @@ class Supervisor:
             if self._move_at() <= self._now():
                 return line
             await line.close()  # something began meanwhile, of which it does not know
+
+    async def _pace(self) -> None:
+        """Keep a connection for a while that came right after others which were left."""
+        session = self._session
+        if session._suspected:
+            return
+        wait_s = self._moves.lost(self._now(), random.random())
+        # In the end it is kept until the server ends it, which is bounded as a loss.
+        until = HANDOVER_NEVER if wait_s is None else self._now() + wait_s
+        while self._now() < until and not session._suspected:
+            await session._driver.next_fact(until)
 
     def _is_pressing(self) -> bool:
         return self._notice is not None and self._notice.leave_by <= self._now()
@@ -290,7 +309,7 @@ class Supervisor:
         if session._turn_finished or (
             set_up_at is not None and now - set_up_at >= POISONED_WITHIN_S
         ):
-            self._early_deaths = 0
+            self._early_deaths = self._bare_refusals = 0
             healthy = True
         else:
             self._early_deaths += self._resumes and set_up_at is not None
@@ -303,10 +322,11 @@ class Supervisor:
             context.forget_handle()
             session._driver.tell(ContinuationRejected(now, code_of(error)))
         elif refused and verdict == "invalid":
-            # A fresh session, so it was the history, or else the set-up itself.
-            if context.seeded == 0 and set_up_at is None:
-                return False
-            if context.form is SeedForm.NATIVE and context.seeded:
+            # A fresh session, so it was the history, or the audio, or else the set-up itself.
+            if context.seeded == 0:
+                self._bare_refusals += 1
+                return set_up_at is not None and self._bare_refusals == 1
+            if context.form is SeedForm.NATIVE:
                 context.form = SeedForm.PLAIN
             else:
                 context.limit = context.seeded // 2
