@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from livekit.agents import llm
 from livekit.agents.types import APIConnectOptions
 
 from livekit.plugins.resilient.google.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
     Abort,
     AtAudio,
+    AtTime,
     Close,
     Fault,
     GeminiLiveServer,
     HeadlessCall,
     OnConnection,
+    Received,
     Refuse,
 )
 
 BACKOFF_S = 2.0
+INVALID = "Request contains an invalid argument."
 
 
 @pytest.mark.virtual_time
@@ -78,3 +84,71 @@ async def test_a_first_dial_that_fails_still_ends_the_session() -> None:
             error = await call.wait_error()
             assert not error.recoverable
         assert len(server.dials()) == 1
+
+
+def told(server: GeminiLiveServer, connection: int) -> tuple[str, ...]:
+    """What a connection was told before anything else."""
+    return tuple(
+        text
+        for frame in server.recording.frames("clientContent", connection)
+        for text in frame.texts
+        if text.startswith("line-")
+    )
+
+
+def history(lines: int) -> llm.ChatContext:
+    context = llm.ChatContext.empty()
+    for number in range(lines):
+        role = "assistant" if number % 2 else "user"
+        context.add_message(role=role, content=f"line-{number}")
+    return context
+
+
+@pytest.mark.virtual_time
+async def test_a_history_that_is_refused_is_told_in_another_form_then_halved() -> None:
+    refusals = 4
+    refused = tuple(
+        Fault(Received("clientContent", connection=number + 1), Close(1007, INVALID))
+        for number in range(refusals)
+    )
+    async with GeminiLiveServer(faults=refused) as server:
+        model = RealtimeModel(**server.model_kwargs())
+        session = model.session()
+        errors: list[bool] = []
+        session.on("error", lambda error: errors.append(error.recoverable))
+        await session.update_chat_ctx(history(8))
+        await server.wait_for("clientContent", connection=refusals + 1)
+        lines = [told(server, number + 1) for number in range(refusals + 1)]
+        assert [len(seed) for seed in lines] == [8, 8, 4, 2, 1]
+        # The newest are kept, and the same seed is never sent twice.
+        assert lines[2] == ("line-4", "line-5", "line-6", "line-7")
+        announced = [
+            "historyConfig" in server.recording.frames("setup", number + 1)[0].message["setup"]
+            for number in range(2)
+        ]
+        assert announced == [True, False]
+        assert errors == [True] * refusals
+        await session.aclose()
+
+
+@pytest.mark.virtual_time
+async def test_a_session_that_is_refused_without_any_history_ends() -> None:
+    faults = tuple(
+        Fault(AtTime(0.2, connection=number + 1), Close(1007, INVALID)) for number in range(9)
+    )
+    async with GeminiLiveServer(faults=faults) as server:
+        session = RealtimeModel(**server.model_kwargs()).session()
+        errors: list[bool] = []
+        ended = asyncio.Event()
+
+        def on_error(error: llm.RealtimeModelError) -> None:
+            errors.append(error.recoverable)
+            if not error.recoverable:
+                ended.set()
+
+        session.on("error", on_error)
+        await session.update_chat_ctx(history(2))
+        await asyncio.wait_for(ended.wait(), 60)
+        assert [len(told(server, dial.connection)) for dial in server.dials()] == [2, 2, 1, 0, 0]
+        assert errors == [True] * 4 + [False]
+        await session.aclose()

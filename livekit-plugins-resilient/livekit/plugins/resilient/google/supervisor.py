@@ -322,7 +322,9 @@ class Supervisor:
             context.forget_handle()
             session._driver.tell(ContinuationRejected(now, code_of(error)))
         elif refused and verdict == "invalid":
-            # A fresh session, so it was the history, or the audio, or else the set-up itself.
+            # A fresh session, so it was the history, or the audio, or else the set-up itself; what
+            # handle it may have issued stands for nothing.
+            context.forget_handle()
             if context.seeded == 0:
                 self._bare_refusals += 1
                 return set_up_at is not None and self._bare_refusals == 1
