@@ -83,7 +83,8 @@ async def test_a_long_call_of_renewals_and_drops_keeps_its_record(seed: int) -> 
         kwargs = server.model_kwargs(max_session_duration=EVERY_S)
         call = HeadlessCall(RealtimeModel(**kwargs), mic=ScriptedMicrophone(frame_ms=60))
         async with call:
-            ends_at, asked = call.now + LONG_S, []
+            ends_at = call.now + LONG_S
+            asked: list[str] = []
             while call.now < ends_at:
                 question = f"{'weather' if chance.random() < 0.25 else 'parcel'} {len(asked)}"
                 asked.append(question)

@@ -21,6 +21,7 @@ from livekit.plugins.resilient.events import (
 from livekit.plugins.resilient.openai.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
     Abort,
+    After,
     Before,
     Close,
     Delay,
@@ -30,8 +31,10 @@ from livekit.plugins.resilient.testing import (
     NoSetupAnswer,
     OnConnection,
     OpenAIRealtimeServer,
+    Received,
     Refuse,
     Reply,
+    Silence,
     ToolCall,
     TurnRequest,
 )
@@ -332,3 +335,27 @@ async def test_a_first_connection_that_is_not_answered_is_replaced() -> None:
         assert len(on.server.dials()) == 2
         await on.ask()
         assert on.server.session.config["instructions"] == "Be brief."
+
+
+async def test_a_request_that_a_silent_server_leaves_unanswered_is_answered_by_the_next() -> None:
+    silent = Fault(Received("response.create", connection=1), Silence())
+    async with stage(silent, max_session_duration=None) as on:
+        await on.call.generate_reply(instructions="greet", wait=False)
+        await on.call.reply(timeout_s=15)
+        assert [event.overlapped for event in on.handovers] == [True]
+        assert on.server.recording.count("response.create", 2) == 1
+        assert on.server.session.texts("assistant") == [ANSWER.text]
+        assert on.call.errors == []
+
+
+async def test_a_caller_whom_a_silent_server_does_not_hear_is_heard_by_the_next() -> None:
+    silent = Fault(After("response.done", connection=1), Silence())
+    async with stage(silent, max_session_duration=None) as on:
+        await on.call.generate_reply(instructions="greet")
+        said = await on.call.say(3.0)
+        await on.call.reply(after=said.ended_at, timeout_s=20)
+        assert [event.overlapped for event in on.handovers] == [True]
+        assert loud_s(on.server.recording.audio(2)) >= 2.99
+        assert len(on.server.session_of(2).texts("user")) == 1
+        assert len(on.call.heard.segments) == 2
+        assert on.call.errors == []

@@ -162,3 +162,40 @@ def test_every_new_connection_is_sent_what_the_server_has_not_settled(steps: lis
                 assert again == unsettled[len(unsettled) - len(again) :]
                 fill(buffer, *again)
                 unsettled = again
+
+
+def test_what_sounds_like_speech_is_kept_while_the_server_is_silent() -> None:
+    microphone, before, said = Microphone(1.0, resends=True), *map(frames, (4, 6))
+    send(microphone, before)
+    for frame in said:
+        microphone.sent(frame)
+        microphone.hinted()
+    assert microphone.for_handover() == before[3:] + said
+
+
+def test_a_server_that_is_alive_and_hears_nothing_is_believed() -> None:
+    microphone, said = Microphone(1.0, resends=True), frames(6)
+    for frame in said:
+        microphone.sent(frame)
+        microphone.hinted()
+    microphone.server_alive()
+    assert not microphone.holds_utterance
+    assert microphone.for_handover() == said[-2:]
+
+
+def test_an_utterance_that_the_server_hears_too_outlives_its_messages() -> None:
+    microphone, said = Microphone(1.0, resends=True), frames(6)
+    for frame in said:
+        microphone.sent(frame)
+        microphone.hinted()
+    microphone.speech_started()
+    microphone.server_alive()
+    assert microphone.for_handover() == said
+
+
+def test_a_hint_keeps_nothing_where_nothing_is_to_be_sent_again() -> None:
+    microphone, said = Microphone(1.0, resends=False), frames(2)
+    send(microphone, said)
+    microphone.hinted()
+    microphone.server_alive()
+    assert microphone.for_handover() == []

@@ -42,6 +42,7 @@ class Microphone:
         self._recent: GapAudio[rtc.AudioFrame] = GapAudio(_BEFORE_ONSET_S if resends else None)
         self._utterance: GapAudio[rtc.AudioFrame] | None = None
         self._resends = resends
+        self._only_hinted = False
 
     @property
     def holds_utterance(self) -> bool:
@@ -61,8 +62,23 @@ class Microphone:
         else:
             self._gap.keep(frame, frame.duration)
 
+    def hinted(self) -> None:
+        """The last frame sounded like speech, whether or not the server hears it."""
+        if self._utterance is None:
+            self.speech_started()
+            self._only_hinted = True
+
+    def server_alive(self) -> None:
+        """The server sent something: if it hears no speech, then there is none."""
+        if self._only_hinted and self._utterance is not None:
+            heard, self._utterance = self._utterance.release(), None
+            for frame in heard:
+                self.sent(frame)
+        self._only_hinted = False
+
     def speech_started(self) -> None:
         """The server hears the caller."""
+        self._only_hinted = False
         if self._resends and self._utterance is None:
             self._utterance = GapAudio(_UTTERANCE_S)
             for frame in self._recent.release():

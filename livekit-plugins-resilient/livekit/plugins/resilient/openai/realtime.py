@@ -150,6 +150,8 @@ class RealtimeSession(_impl.RealtimeSession):
         else:
             if self._opts.turn_detection is not None:
                 self._microphone.sent(frame)
+                if self._driver.heard_speech_at == self._driver.now:
+                    self._microphone.hinted()
             super().push_audio(frame)
 
     # -- the connection
@@ -285,7 +287,7 @@ class RealtimeSession(_impl.RealtimeSession):
                 self._microphone.turn_committed()
                 self._input_buffer.settled("clear")
             case _:
-                pass
+                self._microphone.server_alive()
 
     def _response_ended(self, response: dict[str, Any]) -> None:
         if response.get("status") == "completed":

@@ -171,9 +171,11 @@ class Supervisor:
         final = isinstance(error, APIError) and not error.retryable
         wait_s = None if final else self._redial.lost(self._loop.time(), random.random())
         if wait_s is None:
-            session._emit_error(error, recoverable=False)
             label = session._realtime_model._provider_label
-            raise APIConnectionError(f"{label} cannot be connected") from error
+            lost = APIConnectionError(f"{label} cannot be connected")
+            # What the provider said is worth more to the application than what we make of it.
+            session._emit_error(error if isinstance(error, APIError) else lost, recoverable=False)
+            raise lost from error
         logger.warning(
             "connection lost", extra={"error": type(error).__name__, "redial_in_s": wait_s}
         )

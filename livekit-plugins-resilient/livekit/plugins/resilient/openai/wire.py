@@ -4,6 +4,7 @@ in its place while they run."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 from collections import deque
@@ -108,7 +109,8 @@ class Wire:
         self.left_for = self.left_for or reason
         raw = self._socket.get_extra_info("socket")
         if raw is not None:
-            raw.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # it is gone already
+                raw.shutdown(socket.SHUT_RDWR)
 
     async def leave(self) -> None:
         """End the connection in order, because it has served its time."""
