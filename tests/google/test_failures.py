@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from google.auth.exceptions import RefreshError
 from google.genai.errors import APIError
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
@@ -17,6 +18,11 @@ def http(status: int, reason: str = "") -> InvalidStatus:
 
 def closed(code: int, reason: str = "") -> APIError:
     return APIError(code, reason, None)
+
+
+def auth_error(*, retryable: bool) -> RefreshError:
+    """Vertex AI has no credentials, or the token service is down for now."""
+    return RefreshError("no token", retryable=retryable)  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize(
@@ -38,6 +44,8 @@ def closed(code: int, reason: str = "") -> APIError:
         (closed(1008, "Operation is not implemented"), "fatal", "retry"),
         (closed(1011, "You exceeded your current quota"), "fatal", "retry"),
         (closed(1011, "Internal error encountered."), "retry", "retry"),
+        (auth_error(retryable=False), "fatal", "retry"),
+        (auth_error(retryable=True), "retry", "retry"),
         (TimeoutError(), "retry", "retry"),
         (ConnectionRefusedError(), "retry", "retry"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from google.auth.exceptions import GoogleAuthError
 from google.genai.errors import APIError
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -64,6 +65,8 @@ def classify(error: BaseException, *, was_connected: bool, resumed: bool) -> Ver
         was_connected: Whether the session had a connection before.
         resumed: Whether a handle was resumed.
     """
+    if isinstance(error, GoogleAuthError) and not error.retryable and not was_connected:
+        return "fatal"  # Vertex AI without credentials, or with ones that are not taken
     code, text = code_of(error), str(error).lower()
     for row in _TABLE:
         if row.code != code or row.reason not in text:
