@@ -867,3 +867,18 @@ def test_two_calls_are_waited_for_together() -> None:
     call.feed(f.ToolResultDelivered(100.0, "d"))
     call.run(200.0)
     assert call.redrives() == [(115.0, "tool_result_unanswered")]
+
+
+@pytest.mark.parametrize(("at_rest", "told"), [(True, 0), (False, 1)])
+def test_first_audio_is_timed_after_a_handover_only_where_a_reply_is_owed(
+    at_rest: bool, told: int
+) -> None:
+    conversation = Conversation(Bounds(liveness_timeout_s=None))
+    conversation.receive(f.Connected(0.0))
+    if not at_rest:
+        conversation.receive(f.UserTurnEnded(1.0))
+    conversation.receive(f.Connected(2.0))
+    conversation.receive(f.GenerationOpened(3.0, "g1"))
+    conversation.receive(f.AudioReceived(3.0, "g1", 1.0))
+    decisions = conversation.receive(f.PlaybackStarted(3.0, "g1"))
+    assert sum(isinstance(d, RecordFirstAudio) for d in decisions) == told

@@ -235,7 +235,9 @@ class Conversation:
             if fact.words_lost:
                 self._replies.words_lost(fact.at)
             self._replies.reconnected(fact.at, fact.knows_turn)
-            self._reconnected_at = fact.at
+            # After a handover at rest nobody waits for the next reply.
+            waited_for = self._link is Link.DOWN or self._replies.owes
+            self._reconnected_at = fact.at if waited_for else None
         self._liveness = Liveness(fact.at, fact.at)
         return decisions
 
