@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_an_application_that_listened_first_is_told_what_was_heard(
         lambda event: seen.append((event.item.text_content, event.item.interrupted)),
     )
     record = AgentRecord()
-    record.attach(realtime)
+    record.announce(realtime, "r1", lambda: None)
     record.cut("m1", "Your parcel")
     agent_session.records(said("Your parcel left the depot."))
     agent_session.records(said("Good bye.", message_id="m2"))
@@ -72,7 +73,7 @@ def test_a_message_that_is_recorded_already_is_corrected(
     agent_session: AgentSession, realtime: rtc.EventEmitter[Any]
 ) -> None:
     record = AgentRecord()
-    record.attach(realtime)
+    record.announce(realtime, "r1", lambda: None)
     message = said("Your parcel left the depot.")
     agent_session.records(message)
     record.cut("m1", "Your parcel")
@@ -84,7 +85,7 @@ def test_the_last_cut_counts_and_nothing_heard_leaves_no_text(
     agent_session: AgentSession, realtime: rtc.EventEmitter[Any]
 ) -> None:
     record = AgentRecord()
-    record.attach(realtime)
+    record.announce(realtime, "r1", lambda: None)
     record.cut("m1", "Your parcel")
     record.cut("m1", "")
     message = said("Your parcel left the depot.")
@@ -97,7 +98,7 @@ def test_what_the_caller_said_is_left_alone(
 ) -> None:
     recorded: list[str] = []
     record = AgentRecord(recorded.append)
-    record.attach(realtime)
+    record.announce(realtime, "r1", lambda: None)
     record.cut("m1", "")
     agent_session.records(said("Where is it?", role="user"))
     agent_session.records(said("Here.", message_id="m2"))
@@ -110,11 +111,11 @@ def test_another_session_takes_over_and_detached_nothing_is_done(
 ) -> None:
     recorded: list[str] = []
     record = AgentRecord(recorded.append)
-    record.attach(realtime)
+    record.announce(realtime, "r1", lambda: None)
     other = AgentSession()
     realtime_of_other = rtc.EventEmitter[Any]()
     realtime_of_other.on("error", Activity(other).on_error)
-    record.attach(realtime_of_other)
+    record.announce(realtime_of_other, "r2", lambda: None)
     agent_session.records(said("Old.", message_id="m1"))
     other.records(said("New.", message_id="m2"))
     record.detach()
@@ -124,7 +125,7 @@ def test_another_session_takes_over_and_detached_nothing_is_done(
 
 def test_without_an_agent_session_nothing_happens() -> None:
     record = AgentRecord()
-    record.attach(rtc.EventEmitter[Any]())
+    record.announce(rtc.EventEmitter[Any](), "r1", lambda: None)
     record.cut("m1", "Your parcel")
     record.detach()
 
@@ -133,7 +134,7 @@ def test_cuts_that_are_never_recorded_do_not_pile_up(
     agent_session: AgentSession, realtime: rtc.EventEmitter[Any]
 ) -> None:
     record = AgentRecord()
-    record.attach(realtime)
+    record.announce(realtime, "r1", lambda: None)
     for number in range(1000):
         record.cut(f"m{number}", "")
     first, last = said("First.", message_id="m0"), said("Last.", message_id="m999")
@@ -154,3 +155,32 @@ def test_the_newest_first_listener_is_called_first_and_once() -> None:
     emitter.on("event", lambda: called.append("third"))
     emitter.emit("event")
     assert called == ["first", "second", "third"]
+
+
+class Speech:
+    """As much of a `SpeechHandle` as says when it is over."""
+
+    def __init__(self) -> None:
+        self.ended: list[Callable[[Speech], None]] = []
+
+    def add_done_callback(self, callback: Callable[[Speech], None]) -> None:
+        self.ended.append(callback)
+
+
+def test_a_reply_that_is_over_is_told_whatever_was_played_of_it(
+    agent_session: AgentSession, realtime: rtc.EventEmitter[Any]
+) -> None:
+    over: list[str] = []
+    record = AgentRecord(on_over=over.append)
+    speeches = [Speech(), Speech()]
+
+    def begin(speech: Speech) -> None:
+        agent_session.emit("speech_created", SimpleNamespace(speech_handle=speech))
+
+    record.announce(realtime, "r1", lambda: begin(speeches[0]))
+    record.announce(realtime, "asked-for-by-the-application", lambda: None)
+    record.announce(realtime, "r2", lambda: begin(speeches[1]))
+    for speech in reversed(speeches):
+        (ended,) = speech.ended
+        ended(speech)
+    assert over == ["r2", "r1"]

@@ -210,6 +210,24 @@ async def test_a_call_whose_arguments_were_cut_is_not_left_open() -> None:
         assert call.tools == []
 
 
+@pytest.mark.parametrize("modalities", [["text"], ["audio"]])
+async def test_a_reply_that_is_only_shown_stays_known(modalities: list[str]) -> None:
+    async with OpenAIRealtimeServer([STORY]) as server:
+        model = resilient.openai.realtime.RealtimeModel(
+            **server.model_kwargs(modalities=modalities)
+        )
+        async with HeadlessCall(model) as call:
+            call.session.output.set_audio_enabled(False)
+            await call.say(1.0)
+            await server.wait_for("response.done")
+            await asyncio.sleep(1.0)
+            assert recorded(call) == [STORY.text]
+            assert server.session.texts("assistant") == [STORY.text]
+            await server.do(Abort())
+            await told(server, 2)
+            assert server.session.texts("assistant") == [STORY.text]
+
+
 async def test_text_for_a_speech_synthesiser_is_kept_as_it_came() -> None:
     cut = Fault(Before("response.output_text.done", connection=1), Abort())
     async with OpenAIRealtimeServer([STORY], faults=[cut]) as server:

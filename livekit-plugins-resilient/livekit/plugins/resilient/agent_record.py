@@ -24,33 +24,61 @@ _REMEMBERED = 32
 class AgentRecord:
     """Corrects the assistant messages of one `AgentSession` before the application sees them.
 
-    Call `attach` for each reply, and `cut` for a message of which not everything was or will be
-    heard: before it is recorded, or after. Without an `AgentSession` all of this does nothing.
+    Have each reply announced through `announce`, and call `cut` for a message of which not
+    everything was or will be heard: before it is recorded, or after. Without an `AgentSession` all
+    of this does nothing.
 
     Args:
         on_recorded: Called with the id of each assistant message that is recorded. Everything that
             will be played of its reply has been played then.
+        on_over: Called with the id of each reply that the application did not ask for, once it
+            will be played no more; also where it was talked over before it began, so that nothing
+            of it is recorded.
     """
 
-    def __init__(self, on_recorded: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_recorded: Callable[[str], None] | None = None,
+        on_over: Callable[[str], None] | None = None,
+    ) -> None:
         self._on_recorded = on_recorded
+        self._on_over = on_over
+        self._speech: Any = None
         self._agent_session: Any = None
         self._cuts: dict[str, str] = {}
 
-    def attach(self, session: rtc.EventEmitter[Any]) -> None:
-        """Find the `AgentSession` that listens to a realtime session."""
+    def announce(
+        self, session: rtc.EventEmitter[Any], reply_id: str, emit: Callable[[], None]
+    ) -> None:
+        """Emit a realtime session's "generation_created".
+
+        Args:
+            session: The realtime session.
+            reply_id: What `on_over` is called with.
+            emit: Emits the event.
+        """
+        self._attach(session)
+        self._speech = None
+        emit()
+        speech, on_over = self._speech, self._on_over
+        if speech is not None and on_over is not None:
+            speech.add_done_callback(lambda _: on_over(reply_id))
+
+    def _attach(self, session: rtc.EventEmitter[Any]) -> None:
         agent_session = agent_session_of(session)
         if agent_session is self._agent_session:
             return
         self.detach()
         if agent_session is not None:
             listen_first(agent_session, "conversation_item_added", self._on_item)
+            agent_session.on("speech_created", self._on_speech)
             self._agent_session = agent_session
 
     def detach(self) -> None:
         """Stop correcting."""
         if self._agent_session is not None:
             self._agent_session.off("conversation_item_added", self._on_item)
+            self._agent_session.off("speech_created", self._on_speech)
             self._agent_session = None
 
     def cut(self, message_id: str, heard: str) -> None:
@@ -68,6 +96,9 @@ class AgentRecord:
         self._cuts[message_id] = heard
         if len(self._cuts) > _REMEMBERED:
             del self._cuts[next(iter(self._cuts))]
+
+    def _on_speech(self, event: Any) -> None:
+        self._speech = event.speech_handle
 
     def _on_item(self, event: Any) -> None:
         item = event.item

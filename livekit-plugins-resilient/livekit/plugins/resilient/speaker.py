@@ -42,7 +42,7 @@ class SpeakerWatch:
         self._begun: dict[str, None] = {}
 
     def has_begun(self, message_id: str) -> bool:
-        """Whether anybody began to play a message."""
+        """Whether anybody began to play a message, or to show its text where none is played."""
         return message_id in self._begun
 
     def watch(
@@ -59,7 +59,13 @@ class SpeakerWatch:
             message.audio_stream = self._frames(
                 generation_id, message.message_id, message.audio_stream
             )
+            message.text_stream = self._text(message.message_id, message.text_stream)
             yield message
+
+    async def _text(self, message_id: str, text: AsyncIterable[str]) -> AsyncIterator[str]:
+        async for piece in text:
+            self._begins(message_id)
+            yield piece
 
     async def _frames(
         self, generation_id: str, message_id: str, frames: AsyncIterable[rtc.AudioFrame]
@@ -77,6 +83,8 @@ class SpeakerWatch:
             yield frame
 
     def _begins(self, message_id: str) -> None:
+        if message_id in self._begun:
+            return
         self._begun[message_id] = None
         if len(self._begun) > _REMEMBERED:
             del self._begun[next(iter(self._begun))]

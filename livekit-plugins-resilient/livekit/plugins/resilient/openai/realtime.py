@@ -98,7 +98,9 @@ class RealtimeSession(_impl.RealtimeSession):
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
         self._server_events = ServerEvents(self._driver)
         self._record = Record(self)
-        self._agent_record = AgentRecord(self._record.played_to_its_end)
+        self._agent_record = AgentRecord(
+            self._record.played_to_its_end, self._record.response_is_over
+        )
         self._outbox = Outbox(self)
         self._wire: Wire | None = None
         self._edges = Edges(self)
@@ -134,7 +136,9 @@ class RealtimeSession(_impl.RealtimeSession):
             self._client_event(args[0])
         elif event == "generation_created":
             self._speaker.watch(args[0].response_id, args[0], self)
-            self._agent_record.attach(self)
+            emit = super().emit
+            self._agent_record.announce(self, args[0].response_id, lambda: emit(event, *args))
+            return
         super().emit(event, *args)
 
     if TYPE_CHECKING:
@@ -244,6 +248,7 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def interrupt(self) -> None:
         super().interrupt()
+        self._record.interrupted()
         if (response_id := self._server_events.response_id) is not None:
             self._driver.feed(f.Interrupted(self._driver.now, response_id))
 

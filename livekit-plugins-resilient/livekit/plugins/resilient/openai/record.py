@@ -84,7 +84,7 @@ class Record:
             return
         if item.type == "function_call":
             self._calls[item.id or ""] = item.call_id or ""
-        elif response_id == self._over:
+        elif item.type == "message" and item.role == "assistant" and response_id == self._over:
             self.forget(item.id or "")
 
     # -- replies that were cut
@@ -122,10 +122,31 @@ class Record:
 
     def forget_after(self, item_id: str) -> None:
         """Take back the messages that follow one in its response: they will not be played."""
-        self._over = self._session._server_events.response_id
-        for later_id in self._session._server_events.after(item_id):
-            if not self._session._speaker.has_begun(later_id):
-                self.forget(later_id)
+        self._forget_unplayed(self._session._server_events.after(item_id))
+        if self._speaks:
+            self._over = self._session._server_events.response_id
+
+    def response_is_over(self, response_id: str) -> None:
+        """The `AgentSession` plays nothing more of a response, and may have played nothing."""
+        self._forget_unplayed(self._session._server_events.messages_of(response_id))
+        if self._speaks and response_id == self._session._server_events.response_id:
+            self._over = response_id
+
+    def interrupted(self) -> None:
+        """The application cancels the open response, which it may not have begun to play."""
+        response_id = self._session._server_events.response_id
+        if self._speaks and response_id is not None:
+            self.response_is_over(response_id)
+
+    @property
+    def _speaks(self) -> bool:
+        """Whether a response is open on the connection that serves."""
+        return isinstance(self._session._current_generation, _impl._ResponseGeneration)
+
+    def _forget_unplayed(self, item_ids: list[str]) -> None:
+        for item_id in item_ids:
+            if not self._session._speaker.has_begun(item_id):
+                self.forget(item_id)
 
     def played_to_its_end(self, item_id: str) -> None:
         """The `AgentSession` recorded a message, and plays nothing more of its response.

@@ -113,6 +113,10 @@ class ServerEvents:
                 return ids[ids.index(item_id) + 1 :]
         return []
 
+    def messages_of(self, response_id: str) -> list[str]:
+        """The messages of a response of which anything arrived."""
+        return list(self._replies.get(response_id, ()))
+
     def words_of(self, response_id: str, audio_s: float, rate_cps: float) -> str:
         """The words within the first `audio_s` seconds of a response, over all its messages."""
         words = []
