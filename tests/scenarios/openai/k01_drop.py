@@ -72,6 +72,53 @@ TALK = {"default_reply": Lines()}
     faults=[Fault(CUT, Close(1011, "internal error")), LONG_DIAL],
     server=TALK,
 )
+@scenario(
+    "openai-drop-azure",
+    kind="K1",
+    rule="R1",
+    provider="openai",
+    flavour="azure",
+    faults=[Fault(CUT, Abort()), LONG_DIAL],
+    server=TALK,
+)
+@scenario(
+    "openai-drop-azure-legacy",
+    kind="K1",
+    rule="R1",
+    provider="openai",
+    flavour="azure-legacy",
+    faults=[Fault(CUT, Abort()), LONG_DIAL],
+    server=TALK,
+)
+@scenario(
+    "openai-drop-inference",
+    kind="K1",
+    rule="R1",
+    provider="openai",
+    flavour="inference",
+    faults=[Fault(CUT, Abort()), LONG_DIAL],
+    server=TALK,
+)
+@scenario(
+    "openai-drop-inference-google",
+    kind="K1",
+    rule="R1",
+    provider="openai",
+    flavour="inference",
+    faults=[Fault(CUT, Abort()), LONG_DIAL],
+    server=TALK,
+    model={"model": "google/gemini-3.8-live"},
+)
+@scenario(
+    "openai-drop-inference-xai",
+    kind="K1",
+    rule="R1",
+    provider="openai",
+    flavour="inference",
+    faults=[Fault(CUT, Abort()), LONG_DIAL],
+    server=TALK,
+    model={"model": "xai/grok-voice"},
+)
 async def a_drop_ends_the_reply_at_once(stage: OpenAIStage) -> None:
     """The reply ends with its last audio although the redial takes seconds, and the next question
     is answered."""

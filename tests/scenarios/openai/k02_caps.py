@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from livekit.agents import APIConnectOptions
 
-from livekit.plugins.resilient.testing import Abort, AtAudio, AtTime, Close, Fault, SessionExpired
+from livekit.plugins.resilient.testing import (
+    Abort,
+    AtAudio,
+    AtTime,
+    Before,
+    Close,
+    Delay,
+    Fault,
+    HangHandshake,
+    OnConnection,
+    Refuse,
+    SessionExpired,
+)
 
 from ..registry import scenario
 from ..stage import OpenAIStage
 from .steps import (
+    ANSWER,
+    QUESTION,
     STORY,
     TELL,
     Lines,
@@ -16,6 +30,7 @@ from .steps import (
     next_question_is_answered,
     quiet,
     reconnected,
+    times_heard,
     whole,
 )
 
@@ -95,6 +110,53 @@ async def a_renewal_cuts_no_reply(stage: OpenAIStage) -> None:
     stage.require(len(stage.server.dials()) > 1, "the session is renewed")
     stage.require(stage.server.session.texts() == [STORY.text], "the model is told the history")
     await next_question_is_answered(stage, averted=True)
+
+
+@scenario(
+    "openai-renewal-as-the-next-question-begins",
+    kind="K2",
+    rule="R16",
+    provider="openai",
+    faults=[Fault(Before("input_audio_buffer.speech_started", connection=1), Delay(0.4))],
+    server={"default_reply": Lines()},
+    model={"max_session_duration": RENEW_AFTER_S},
+)
+@scenario(
+    "openai-overlap-refused",
+    kind="K2",
+    rule="R16",
+    provider="openai",
+    faults=[Fault(OnConnection(2), Refuse(429))],
+    server={"default_reply": Lines()},
+    model={"max_session_duration": RENEW_AFTER_S},
+)
+@scenario(
+    "openai-renewal-dial-fails",
+    kind="K2",
+    rule="R16",
+    provider="openai",
+    faults=[Fault(OnConnection(2), HangHandshake())],
+    server={"default_reply": Lines()},
+    model={"max_session_duration": RENEW_AFTER_S},
+)
+async def a_renewal_is_not_noticed(stage: OpenAIStage) -> None:
+    """A question that begins as the connection is renewed is heard, known with what was said
+    before, and answered once."""
+    call = stage.call
+    await call.generate_reply(instructions=TELL)
+    await call.agent_done()
+    stage.server.user_says(QUESTION)
+    due_at = stage.server.dials()[0].at + RENEW_AFTER_S
+    await stage.rest(due_at - 0.2 - call.now)
+    await stage.ask(timeout_s=20)
+    await quiet(stage, 25.0)
+    stage.require(whole(stage, ANSWER), "the question is answered in full")
+    stage.require(times_heard(stage, ANSWER) == 1, "and once")
+    session = stage.server.session
+    stage.require(session.number > 1, "the session is renewed")
+    stage.require(session.texts("assistant") == [STORY.text, ANSWER.text], "it knows all, once")
+    stage.require(not call.errors, "the session is told of no error")
+    await next_question_is_answered(stage)
 
 
 @scenario(
