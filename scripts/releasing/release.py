@@ -93,6 +93,9 @@ def release(layout: Layout, wish: Wish, log: Log = lambda _: None) -> Outcome:
     outcome.checks.append(Check("version, in every place", tuple(places.disagreements(layout))))
     if not wish.rehearsal:
         outcome.checks.append(Check("tag and date", tuple(_untagged(checkout, outcome.release))))
+        if outcome.exit_code != 0:
+            outcome.not_tried.append("building and installing: not before this is right")
+            return outcome
     scratch = layout.cache / "release" / str(os.getpid())
     try:
         built = _build(checkout, scratch, expected, outcome, log)

@@ -139,6 +139,14 @@ def test_a_dirty_checkout_is_refused(repository: Repository) -> None:
         release(repository.layout, Wish(rehearsal=True))
 
 
+def test_what_is_no_release_yet_is_not_built(repository: Repository) -> None:
+    outcome = release(repository.layout, Wish())
+    assert outcome.exit_code == 1
+    assert [check.name for check in outcome.checks if check.faults] == ["tag and date"]
+    assert "building and installing: not before" in outcome.text()
+    assert repository.git("worktree", "list").count("\n") == 0
+
+
 def test_an_option_that_makes_no_sense_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(["--no-install"])
