@@ -1,6 +1,6 @@
 """Moves along real history, from 1.8.6 to 1.8.9, in a scratch clone of this checkout.
 
-Not collected with the other tests: it installs four environments and takes a quarter of an hour.
+Not collected with the other tests: it installs four environments and takes about twenty minutes.
 
     scripts/test.sh tests/revendoring/on_demand_history.py -s
 
