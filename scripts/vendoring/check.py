@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import engine, tree
 from .anchors import Anchor, is_reviewed, orphans, read_anchors
-from .errors import AlreadyApplied, PatchProblem
+from .errors import AlreadyApplied, NotFound, PatchProblem
 from .fetch import pristine
 from .layout import Layout
 from .overrides import Override, check_override, load_all_overrides
@@ -26,6 +26,10 @@ INVALID = "INVALID"
 LEAK = "LEAK"
 MISSING = "MISSING"
 NOT_APPLICABLE = "-"
+
+# Findings about the whole tree of a version.
+MODULES = "(upstream's modules)"
+IMPORTS = "(package imports)"
 
 
 @dataclass(frozen=True)
@@ -83,10 +87,15 @@ class Upstream:
         self._parsed: dict[str, Source] = {}
 
     def source(self, target: Target) -> Source | None:
-        """None where upstream has no such module in this version."""
+        """None where the map says that upstream has no such module in this version.
+
+        Raises NotFound where the map is wrong.
+        """
         origin = target.origin(self._version)
         if origin is None:
             return None
+        if not (self._folder / origin.file).is_file():
+            raise NotFound(missing_text([origin.file]), anchor=target.name)
         if target.name not in self._parsed:
             data = (self._folder / origin.file).read_bytes()
             self._parsed[target.name] = Source(data, origin.file)
@@ -105,6 +114,17 @@ def check_version(layout: Layout, inventory: Inventory, version: Version) -> lis
     return findings
 
 
+def check_modules(layout: Layout, inventory: Inventory, version: Version) -> list[Finding]:
+    """Whether upstream's modules lie where the map says; without them no tree can be made."""
+    missing = inventory.targets.missing(version, pristine(layout, version))
+    return [Finding(MODULES, version, NotFound.status, missing_text(missing))] if missing else []
+
+
+def missing_text(files: Sequence[str]) -> str:
+    """What to do when the map names files that upstream does not have."""
+    return f"upstream has no {', '.join(files)}: say in targets.toml where it lies since then"
+
+
 def orphaned_anchors(inventory: Inventory, version: Version) -> list[Finding]:
     """Reviews of scopes that nothing edits any more."""
     return [
@@ -121,11 +141,13 @@ def _check_patches(inventory: Inventory, upstream: Upstream, version: Version) -
     findings = []
     for patch in inventory.patches:
         target = inventory.targets.get(patch.target)
-        source, origin = upstream.source(target), target.origin(version)
-        if source is None or origin is None or version not in patch.applies_to:
+        origin = target.origin(version)
+        if origin is None or version not in patch.applies_to:
             findings.append(Finding(patch.id, version, NOT_APPLICABLE, applied=False))
             continue
         try:
+            source = upstream.source(target)
+            assert source is not None
             data = _apply_checked(stacked.get(target.name, source.data), patch, applied, source)
             mine = [*(p for p in applied if p.target == patch.target), patch]
             tree.finish(target, origin, version, data, vendored, mine)
@@ -164,10 +186,10 @@ def _apply_checked(data: bytes, patch: Patch, applied: Sequence[Patch], source: 
 def _check_override(
     inventory: Inventory, upstream: Upstream, version: Version, override: Override
 ) -> Finding:
-    source = upstream.source(inventory.targets.get(override.target))
-    if source is None:
-        return Finding(override.id, version, NOT_APPLICABLE, applied=False)
     try:
+        source = upstream.source(inventory.targets.get(override.target))
+        if source is None:
+            return Finding(override.id, version, NOT_APPLICABLE, applied=False)
         found = check_override(source, override)
     except PatchProblem as e:
         return Finding(override.id, version, e.status, str(e))

@@ -6,6 +6,7 @@ import argparse
 import datetime
 import difflib
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -57,9 +58,11 @@ def _verify(layout: Layout, args: argparse.Namespace) -> int:
         versions = [locked_version(layout)]
     elif not versions:
         versions, unsupported = versions_to_check(layout, ask_index=not args.static, pre=args.pre)
+    began_at = time.monotonic()
     report = verify(
         layout, versions, probes=not args.static, unsupported=unsupported, log=_progress
     )
+    print(f"done in {time.monotonic() - began_at:.0f} s", file=sys.stderr)
     print(report.table())
     for line in report.details():
         print(line)

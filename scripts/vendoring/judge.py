@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from .check import (
     DRIFT,
+    IMPORTS,
     INEFFECTIVE,
     INVALID,
     MISSING,
@@ -19,7 +20,6 @@ from .check import (
 from .matrix import Runs, is_historical
 from .patchfile import Patch
 from .probes import Probed, TreeRun
-from .report import IMPORTS
 from .versions import Version
 
 _NOT_RUN = Probed("invalid", "it was not run")

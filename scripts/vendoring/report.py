@@ -10,6 +10,7 @@ from typing import Any
 
 from .check import (
     DRIFT,
+    IMPORTS,
     INVALID,
     MISSING,
     NOT_APPLICABLE,
@@ -23,8 +24,6 @@ from .errors import NEEDS_A_PERSON
 from .versions import Version
 
 SCHEMA = 1
-# Where a finding is about the whole tree of a version.
-IMPORTS = "(package imports)"
 
 # What a person has to do about a status; the long form is in patches/README.md.
 TO_DO = {

@@ -71,6 +71,10 @@ class TargetMap:
             )
         return [(t, o) for t in self.targets if (o := t.origin(version)) is not None]
 
+    def missing(self, version: Version, upstream: Path) -> list[str]:
+        """The files that the map names for a version, and its sources do not have."""
+        return [o.file for _, o in self.present(version) if not (upstream / o.file).is_file()]
+
 
 def _fields(table: object, names: tuple[str, ...], where: str) -> dict[str, Any]:
     if not isinstance(table, dict) or set(table) != set(names):

@@ -103,6 +103,10 @@ def generate(
     present = targets.present(version)
     upstream = pristine(layout, version)
     vendored = {origin.module: target.module for target, origin in present}
+    if missing := targets.missing(version, upstream):
+        raise InvalidConfig(
+            f"upstream {version} has no {', '.join(missing)}: say in targets.toml where it lies now"
+        )
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     used: list[Patch] = []

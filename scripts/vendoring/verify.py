@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .check import LEAK, Finding, Inventory, check_version, orphaned_anchors
+from .check import LEAK, Finding, Inventory, check_modules, check_version, orphaned_anchors
 from .index import ensure_pins, offered
 from .judge import judge_all, judge_imports, judge_necessity
 from .layout import Layout
@@ -58,7 +58,9 @@ def verify(
     for version in ordered:
         log(f"checking upstream {version}")
         found = check_version(layout, inventory, version)
-        trees += trees_for(inventory, version, locked, found)
+        moved = check_modules(layout, inventory, version)
+        trees += [] if moved else trees_for(inventory, version, locked, found)
+        findings += moved
         findings += _with_leaks(layout, inventory, found) if version == locked else found
     if probes and trees:
         runs = run_all(layout, trees, locked, log)

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from tests.vendoring.conftest import PatchMaker
-from vendoring.check import DRIFT, NOT_APPLICABLE, OK, Finding, Inventory
+from vendoring.check import DRIFT, IMPORTS, NOT_APPLICABLE, OK, Finding, Inventory
 from vendoring.judge import judge_all, judge_imports, judge_necessity
 from vendoring.matrix import Runs, Tree, trees_for, trees_without
 from vendoring.patchfile import Patch
 from vendoring.probes import Outcome, Probed, TreeRun, read_report
-from vendoring.report import IMPORTS
 from vendoring.targets import Origin, Target, TargetMap
 from vendoring.versions import Version, VersionRange
 

@@ -11,12 +11,11 @@ import pytest
 
 from vendoring import cli, probes
 from vendoring.anchors import read_anchors, write_anchors
-from vendoring.check import Inventory, check_version
+from vendoring.check import IMPORTS, MODULES, Inventory, check_version
 from vendoring.environments import environment_for
 from vendoring.errors import ProbesNotRunnable
 from vendoring.layout import Layout
 from vendoring.locks import locked_version
-from vendoring.report import IMPORTS
 from vendoring.verify import verify
 from vendoring.versions import Version
 
@@ -117,6 +116,20 @@ def test_a_target_that_upstream_lacks_is_not_applicable(checkout: Checkout) -> N
     checkout.add_patch("openai/early", '[[edit]]\nop = "add-import"\ncode = "import json"\n')
     assert statuses(checkout)["openai/early"] == "OK"
     assert statuses(checkout, Version(1, 8, 0))["openai/early"] == "-"
+
+
+def test_a_module_that_upstream_moved_is_told_and_nothing_is_probed(checkout: Checkout) -> None:
+    checkout.add_patch("google/argument", ARGUMENT)
+    checkout.write(
+        "vendor/targets.toml",
+        checkout.layout.targets.read_text().replace("realtime.engine", "realtime.elsewhere"),
+    )
+    report = verify(checkout.layout, [LOCKED])
+    assert {f.id: f.status for f in report.findings} == {
+        "google/argument": "NOT-FOUND",
+        MODULES: "NOT-FOUND",
+    }
+    assert all("realtime/elsewhere.py: say in targets.toml" in f.detail for f in report.findings)
 
 
 def test_drift_is_ok_once_acknowledged_and_again_drift_after_a_change(here: Checkout) -> None:
