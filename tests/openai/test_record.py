@@ -4,7 +4,7 @@ application's."""
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from livekit.agents import llm
@@ -41,10 +41,11 @@ CUT_S = 6.0
 AT_THE_CUT = AtAudio(CUT_S, connection=1)
 
 
-def begin(server: OpenAIRealtimeServer, **options: Any) -> HeadlessCall:
-    model = resilient.openai.realtime.RealtimeModel(
-        **server.model_kwargs(), resilience=resilient.ResilienceOptions(redrive=False)
-    )
+def begin(
+    server: OpenAIRealtimeServer, playout: Literal["finish", "flush"] = "finish", **options: Any
+) -> HeadlessCall:
+    resilience = resilient.ResilienceOptions(redrive=False, playout_on_drop=playout)
+    model = resilient.openai.realtime.RealtimeModel(**server.model_kwargs(), resilience=resilience)
     return HeadlessCall(model, **options)
 
 
@@ -126,6 +127,39 @@ async def test_without_a_drop_a_barge_in_leaves_both_records_true(
         await call.agent.update_chat_ctx(call.agent.chat_ctx.copy())
         assert server.recording.frames("conversation.item.create") == []
         await server.do(Abort())
+        await told(server, 2)
+        assert server.session.texts("assistant") == [heard]
+
+
+@pytest.mark.parametrize("away_s", [0.0, 4.0], ids=["redialled-at-once", "outage"])
+async def test_a_flushed_reply_ends_in_both_records_where_it_was_stopped(away_s: float) -> None:
+    faults = [Fault(AT_THE_CUT, Abort()), Fault(OnConnection(2), HangHandshake(away_s))]
+    async with (
+        OpenAIRealtimeServer([STORY], faults=faults, pace=2.0) as server,
+        begin(server, playout="flush") as call,
+    ):
+        await call.generate_reply(instructions="go")
+        await call.agent_done()
+        (segment,) = call.heard.segments
+        assert segment.position_s == pytest.approx(CUT_S / 2, abs=0.2)
+        heard = STORY.words_until(segment.position_s)
+        assert recorded(call) == [heard]
+        await told(server, 2)
+        assert server.session.texts("assistant") == [heard]
+
+
+async def test_a_flushed_message_that_had_not_begun_is_recorded_nowhere() -> None:
+    two = Messages.of(FIRST.text, SECOND.text)
+    cut = Fault(AtAudio(2.0, connection=1, nth=2), Abort())
+    async with (
+        OpenAIRealtimeServer([two], faults=[cut], pace=4.0) as server,
+        begin(server, playout="flush") as call,
+    ):
+        await call.generate_reply(instructions="go")
+        await call.agent_done()
+        (segment,) = [s for s in call.heard.segments if s.position_s]
+        heard = FIRST.words_until(segment.position_s)
+        assert recorded(call) == [heard]
         await told(server, 2)
         assert server.session.texts("assistant") == [heard]
 

@@ -39,11 +39,18 @@ class SpeakerWatch:
         self._current: str | None = None
         self._flushed: tuple[str | None, ...] = ()
         self._audible = self._paused = False
-        self._begun: dict[str, None] = {}
+        self._playing: str | None = None
+        self._on_stopped: Callable[[str, float], None] | None = None
+        # The messages that began, and whether any of their audio was taken.
+        self._begun: dict[str, bool] = {}
 
     def has_begun(self, message_id: str) -> bool:
         """Whether anybody began to play a message, or to show its text where none is played."""
         return message_id in self._begun
+
+    def has_sounded(self, message_id: str) -> bool:
+        """Whether anybody took audio of a message to play it."""
+        return self._begun.get(message_id, False)
 
     def watch(
         self, generation_id: str, event: llm.GenerationCreatedEvent, session: rtc.EventEmitter[Any]
@@ -64,7 +71,7 @@ class SpeakerWatch:
 
     async def _text(self, message_id: str, text: AsyncIterable[str]) -> AsyncIterator[str]:
         async for piece in text:
-            self._begins(message_id)
+            self._begins(message_id, sounds=False)
             yield piece
 
     async def _frames(
@@ -77,22 +84,30 @@ class SpeakerWatch:
             if first:
                 first = False
                 self._current = generation_id
-                self._begins(message_id)
+                self._playing = message_id
+                self._begins(message_id, sounds=True)
                 if self._output is None:
                     self._feed(f.PlaybackStarted(self._now(), generation_id))
             yield frame
 
-    def _begins(self, message_id: str) -> None:
-        if message_id in self._begun:
-            return
-        self._begun[message_id] = None
+    def _begins(self, message_id: str, *, sounds: bool) -> None:
+        self._begun[message_id] = sounds or self.has_sounded(message_id)
         if len(self._begun) > _REMEMBERED:
             del self._begun[next(iter(self._begun))]
 
-    def flush(self, open_reply: str | None) -> None:
-        """Stop the reply that is playing, with whatever of it and of the open one is to come."""
+    def flush(
+        self, open_reply: str | None, on_stopped: Callable[[str, float], None] | None = None
+    ) -> None:
+        """Stop the reply that is playing, with whatever of it and of the open one is to come.
+
+        Args:
+            open_reply: The reply that was being received, if one was.
+            on_stopped: Called with the message that was playing and the seconds of it that were
+                heard, once the output knows them.
+        """
         self._flushed = (self._current, open_reply)
         if self._output is not None and self._audible:
+            self._on_stopped = on_stopped
             self._output.clear_buffer()
 
     # -- the AgentSession's own output
@@ -129,6 +144,9 @@ class SpeakerWatch:
             self._audible = False
             heard_s = max(0.0, event.playback_position)
             self._feed(f.PlaybackFinished(self._now(), self._current, heard_s))
+            on_stopped, self._on_stopped = self._on_stopped, None
+            if on_stopped is not None and self._playing is not None:
+                on_stopped(self._playing, heard_s)
 
     def _on_agent_state(self, event: Any) -> None:
         # The output has no event for a pause; the agent stops "speaking" with audio left to play.

@@ -86,6 +86,8 @@ class Edges:
             _impl.RealtimeSession.send_event(session, event)
         session._outbox.fold()
         driver.feed(f.Disconnected(now))
+        if cause is not None and session._resilience.playout_on_drop == "flush":
+            session._record.flush()
         driver.tell(
             session._connection_log.ended(
                 now, cause=cause, code=None if code is None else int(code)

@@ -156,6 +156,22 @@ class Record:
         if self._session._server_events.progress_of(item_id) is not None:
             self.forget_after(item_id)
 
+    def flush(self) -> None:
+        """Stop what is playing, and end both records there; call it after a drop."""
+        events, speaker = self._session._server_events, self._session._speaker
+        response_id = events.response_id
+        for item_id in events.messages_of(response_id) if response_id is not None else ():
+            if not speaker.has_sounded(item_id):
+                self._stopped(item_id, 0.0)
+        speaker.flush(response_id, self._stopped)
+
+    def _stopped(self, item_id: str, heard_s: float) -> None:
+        progress = self._session._server_events.progress_of(item_id)
+        if progress is not None and progress.audio_s:
+            heard = progress.heard(self._session._resilience.speech_rate_cps, heard_s)
+            self._session._agent_record.cut(item_id, heard)
+            self.cut(item_id, heard)
+
     def response_ends(self) -> None:
         """A response is done: upstream adds its transcripts to the mirror now."""
         generation = self._session._current_generation
