@@ -125,8 +125,10 @@ class RealtimeSession(_impl.RealtimeSession):
     def emit(self, event: Any, *args: Any) -> None:
         if event == "generation_created":
             self._speaker.watch(args[0].response_id, args[0], self)
-            self._spoken.watch()
-        elif event == "input_speech_started" and self._joins:
+            emit = partial(super().emit, event, *args)
+            self._spoken.begins(args[0].response_id, emit)
+            return
+        if event == "input_speech_started" and self._joins:
             return
         super().emit(event, *args)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from google.genai import types
@@ -34,9 +35,9 @@ class Spoken:
         self._cut_by_drop: str | None = None
         self._correction: str | None = None
 
-    def watch(self) -> None:
-        """A reply begins."""
-        self._agent_record.attach(self._session)
+    def begins(self, reply: str, emit: Callable[[], None]) -> None:
+        """A reply begins; `emit` tells the application of it."""
+        self._agent_record.announce(self._session, reply, emit)
 
     def detach(self) -> None:
         """The session is closed."""
