@@ -7,7 +7,7 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
+from aiohttp import WSMessage, WSMsgType
 from livekit.agents import APIConnectionError
 
 from .told import Event, Told
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .realtime import RealtimeSession
 
 __all__ = ["Standby"]
+
+_ENDS = frozenset({WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED})
 
 
 class Standby:
@@ -35,7 +37,7 @@ class Standby:
         self.refused: list[str] = []
         """Items that the server would not have."""
         self._session = session
-        self._arrived: deque[aiohttp.WSMessage] = deque()
+        self._arrived: deque[WSMessage] = deque()
         self._pending: dict[str, Event] = {}
         self._settled = asyncio.Event()
         self._lost = False
@@ -71,7 +73,7 @@ class Standby:
         if self._lost:
             raise APIConnectionError("the new connection was closed")
 
-    async def stop(self) -> list[aiohttp.WSMessage]:
+    async def stop(self) -> list[WSMessage]:
         """Read no more; returns the messages that upstream is to see."""
         self._reader.cancel()
         await asyncio.wait({self._reader})
@@ -90,15 +92,11 @@ class Standby:
     async def _read(self) -> None:
         while True:
             message = await self.socket.receive()
-            if message.type in (
-                aiohttp.WSMsgType.CLOSED,
-                aiohttp.WSMsgType.CLOSE,
-                aiohttp.WSMsgType.CLOSING,
-            ):
+            if message.type in _ENDS:
                 self._lost = True
                 self._settled.set()
                 return
-            if message.type is not aiohttp.WSMsgType.TEXT or not is_event(message.data):
+            if message.type is not WSMsgType.TEXT or not is_event(message.data):
                 continue
             if not self._answers(json.loads(message.data)):
                 self._arrived.append(message)

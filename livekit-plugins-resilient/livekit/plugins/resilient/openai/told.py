@@ -73,13 +73,13 @@ class Told:
 
     def _wire(self, events: Iterable[Any]) -> list[Event]:
         opts = self._session._opts
+        legacy_azure = opts.is_azure and opts.api_version
         wired: list[Event] = []
         for event in events:
-            if isinstance(event, BaseModel):
-                event = event.model_dump(by_alias=True, exclude_unset=True, exclude_defaults=False)
-            if opts.is_azure and opts.api_version:
-                _impl._normalize_azure_client_event(event)
-            wired.append(event)
+            is_model = isinstance(event, BaseModel)
+            wired.append(event.model_dump(exclude_unset=True, by_alias=True) if is_model else event)
+            if legacy_azure:
+                _impl._normalize_azure_client_event(wired[-1])
         return wired
 
 
