@@ -33,6 +33,7 @@ from livekit.plugins.resilient.testing import (
     NoCloseAnswer,
     NoSetupAnswer,
     OnConnection,
+    Refuse,
     Reply,
     Send,
     ToolCall,
@@ -140,6 +141,21 @@ async def test_a_notice_that_comes_with_a_drop_is_forgotten_with_it() -> None:
         await stage.server.wait_for("setupComplete", count=2)
         await asyncio.sleep(10.0)
         assert len(stage.server.dials()) == 2, "the new connection was told nothing of an end"
+        await stage.ask()
+
+
+async def test_a_busy_server_is_asked_again_before_the_connection_is_left() -> None:
+    """That it has no room just now says nothing of two connections at once."""
+    busy = (Fault(OnConnection(2), Refuse(503)), Fault(OnConnection(3), Refuse(503)))
+    async with a_call(*busy) as stage:
+        await stage.greet()
+        await stage.server.do(GoAway(30.0))
+        await stage.server.wait_for("setupComplete", count=2)
+        await asyncio.sleep(1.0)
+        assert [event.overlapped for event in stage.events if isinstance(event, HandedOver)] == [
+            True
+        ]
+        assert stage.call.errors == []
         await stage.ask()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from livekit.agents import APIConnectionError, utils
 from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
+from websockets.exceptions import InvalidStatus
 
 from ..background import Background
 from ..core.handover import HANDOVER_NEVER, Notice, handover_at
@@ -249,7 +250,7 @@ class Supervisor:
             try:
                 line = await self._dial()
             except Exception as error:
-                if code_of(error) is not None:
+                if code_of(error) is not None and not isinstance(error, InvalidStatus):
                     # Some providers refuse a handle whose connection is open (sip-to-ai#14).
                     self._refuses_overlap = True
                 if self._refuses_overlap or self._is_pressing():
