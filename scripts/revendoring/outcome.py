@@ -11,7 +11,8 @@ from vendoring.versions import Version
 
 from .places import Release
 
-_FINE = ("OK", "-")
+_ABSENT = "-"
+_FINE = ("OK", _ABSENT)
 # Long lists of what failed are cut here; whoever repairs them runs the command anyway.
 SHOWN_AT_MOST = 20
 
@@ -109,6 +110,8 @@ class Outcome:
         for kind in ("patches", "overrides"):
             for id_ in (entry["id"] for entry in self.report[kind]):
                 cells = [column.get(id_, {}).get(v, "") for v, column in columns.items()]
+                if set(cells) == {_ABSENT}:
+                    continue
                 if kind == "patches" or cells[-1] not in _FINE:
                     rows.append([id_, *cells])
                 else:
@@ -123,9 +126,14 @@ def _statuses(report: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
     """Id, then version, to status."""
     entries = [*report["patches"], *report["overrides"]] if report else []
     return {
-        entry["id"]: {version: result["status"] for version, result in entry["results"].items()}
+        entry["id"]: {version: _status(result) for version, result in entry["results"].items()}
         for entry in entries
     }
+
+
+def _status(result: Mapping[str, Any]) -> str:
+    """`-` for a patch that upstream does not need in a release that it does not apply to."""
+    return _ABSENT if result["status"] == "OBSOLETE" and not result["counts"] else result["status"]
 
 
 def _in_short(statuses: Sequence[str]) -> str:

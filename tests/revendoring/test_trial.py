@@ -72,13 +72,20 @@ def test_a_long_list_is_cut_and_the_rest_counted() -> None:
 
 
 def entry(id_: str, old: str, new: str) -> dict[str, object]:
-    return {"id": id_, "results": {"1.8.1": {"status": old}, "1.8.2": {"status": new}}}
+    statuses = {"1.8.1": old, "1.8.2": new}
+    # As a patch has it that applies to older releases only.
+    counts = old != "-"
+    return {"id": id_, "results": {v: {"status": s, "counts": counts} for v, s in statuses.items()}}
 
 
 def test_the_table_has_every_patch_and_the_overrides_that_are_not_fine() -> None:
     told = outcome()
     told.report = {
-        "patches": [entry("google/sample", "OK", "OK")],
+        "patches": [
+            entry("google/sample", "OK", "OK"),
+            entry("google/gone", "OK", "OBSOLETE"),
+            entry("google/old", "-", "OBSOLETE"),
+        ],
         "overrides": [
             entry("google/A.run", "OK", "DRIFT"),
             entry("google/A.stop", "OK", "OK"),
@@ -86,14 +93,16 @@ def test_the_table_has_every_patch_and_the_overrides_that_are_not_fine() -> None
         ],
     }
     told.report_before = told.report
-    assert told.changelog_entry().splitlines()[-5:] == [
+    assert told.changelog_entry().splitlines()[-6:] == [
         "|  | 1.8.1 | 1.8.2 |",
         "| --- | --- | --- |",
         "| google/sample | OK | OK |",
+        "| google/gone | OK | OBSOLETE |",
         "| google/A.run | OK | DRIFT |",
         "| all others (2 overrides) | 1 not OK | OK |",
     ]
     assert "google/A.stop" not in told.text()
+    assert "google/old" not in told.text()
 
 
 def test_without_a_report_the_entry_says_so() -> None:
