@@ -8,6 +8,7 @@ from typing import Any
 from livekit.agents import llm
 from livekit.agents.utils import http_context
 
+from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.testing import (
     Abort,
     After,
@@ -99,6 +100,29 @@ async def the_model_is_told_what_was_heard(stage: OpenAIStage) -> None:
     await quiet(stage)
     require_true_record(stage, STORY)
     stage.require(stage.server.recording.count("error") == 0, "the server refuses nothing")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-drop-with-flush",
+    kind="K5",
+    rule="R14",
+    provider="openai",
+    faults=[Fault(AtAudio(6.0, connection=1), Abort())],
+    server={**TALK, "pace": 3.0},
+    resilience=ResilienceOptions(playout_on_drop="flush"),
+)
+async def stops_at_the_drop_if_told_to(stage: OpenAIStage) -> None:
+    """Where the application wants it so, a dropped reply stops at once, and the record there."""
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    dropped_at = await stage.until_fault()
+    await stage.next_segment()
+    await reconnected(stage)
+    await quiet(stage)
+    if stage.faulty:
+        late_s = stage.call.heard.spans()[0].end - dropped_at
+        stage.require(late_s < 0.3, f"it stops at the drop, not {late_s:.1f} s later")
+    require_true_record(stage, STORY)
     await next_question_is_answered(stage)
 
 
