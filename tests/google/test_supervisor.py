@@ -99,8 +99,7 @@ def told(server: GeminiLiveServer, connection: int) -> tuple[str, ...]:
 def history(lines: int) -> llm.ChatContext:
     context = llm.ChatContext.empty()
     for number in range(lines):
-        role = "assistant" if number % 2 else "user"
-        context.add_message(role=role, content=f"line-{number}")
+        context.add_message(role=("user", "assistant")[number % 2], content=f"line-{number}")
     return context
 
 
