@@ -345,6 +345,7 @@ class RealtimeSession(_impl.RealtimeSession):
         for call in tool_call.function_calls or []:
             assert call.id is not None  # given one where it had none
             self._driver.feed(f.ToolCallOpened(now, reply, call.id))
+        self._turns.completed(reply)
         super()._handle_tool_calls(tool_call)
         if self._opts.tool_behavior != types.Behavior.NON_BLOCKING:
             self._late.tool_called()

@@ -106,8 +106,7 @@ class TurnLog:
             progress.transcribed(TranscriptDelta(said.text))
             self._driver.feed(f.TextReceived(now, reply))
         if content.generation_complete or (content.turn_complete and self.interrupted != reply):
-            progress.completed()
-            self._complete = reply
+            self.completed(reply)
         if content.generation_complete:
             self._driver.feed(f.OutputCompleted(now, reply))
         if content.interrupted:
@@ -117,6 +116,12 @@ class TurnLog:
     def transcribed_at(self, reply: str) -> float | None:
         """When the last of the caller's words came that a reply answers; None for no words."""
         return self._transcribed[1] if self._transcribed and self._transcribed[0] == reply else None
+
+    def completed(self, reply: str) -> None:
+        """All of a reply arrived: it ended in order, or went on to a tool."""
+        if reply in self._progress:
+            self._progress[reply].completed()
+            self._complete = reply
 
     def is_complete(self, reply: str) -> bool:
         """Whether all of a reply arrived, and the caller did not cut in on it."""
