@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from livekit.agents import function_tool, llm
 
 from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.events import (
+    ContinuationRejected,
     Disconnected,
     HandedOver,
     RedriveDecided,
@@ -36,6 +37,7 @@ from livekit.plugins.resilient.testing import (
     Refuse,
     Reply,
     Send,
+    StaleHandle,
     ToolCall,
     TurnRequest,
 )
@@ -275,6 +277,21 @@ async def test_a_restart_is_no_loss(when: str) -> None:
             assert stage.server.session.knows(RESULT) == 1
             assert len(stage.call.tools) == 1
         await stage.ask()
+
+
+@pytest.mark.parametrize("when", ["before_setup", "after_setup"])
+async def test_a_handle_that_is_refused_at_a_restart_is_not_tried_again(
+    when: Literal["before_setup", "after_setup"],
+) -> None:
+    """That a turn was finished before speaks for the connection that was left, not for it."""
+    async with a_call(Fault(OnConnection(2), StaleHandle(when))) as stage:
+        await stage.greet()
+        await add_tool(stage)
+        await stage.server.wait_for("setupComplete", connection=3)
+        assert stage.server.session.resumed_from is None
+        assert stage.count(ContinuationRejected) == 1
+        await stage.ask()
+        assert stage.server.session.knows(GO_ON.text) == 1
 
 
 async def test_two_restarts_in_a_row_are_one() -> None:

@@ -80,6 +80,7 @@ class Supervisor:
                 try:
                     self._line = await self._dial()
                     await self._serve()
+                    self._credit_turn()  # to the connection that was left, not to the next dial
                 except Exception as error:
                     if session._msg_ch.closed:
                         return
@@ -112,12 +113,16 @@ class Supervisor:
                 await self._leave(line, in_background=successor is not None)
             self._line = successor
 
-    async def _begin(self, line: Line) -> None:
-        session = self._session
-        if session._turn_finished:
+    def _credit_turn(self) -> None:
+        """Where a turn was finished, whatever comes now is another outage."""
+        if self._session._turn_finished:
             self._redial.progressed()
             self._moves.progressed()
-        session._turn_finished = False
+        self._session._turn_finished = False
+
+    async def _begin(self, line: Line) -> None:
+        session = self._session
+        self._credit_turn()
         self._resumes = line.resumed
         self._notice = None
         self._to_leave.clear()
