@@ -73,7 +73,7 @@ class Report:
         return 0 if self.passed else NEEDS_A_PERSON
 
     def obsolete_from(self, id_: str) -> Version | None:
-        """The first version from which on upstream needs the patch no more; None if it does."""
+        """The first of the checked versions from which on upstream needs the patch no more."""
         mine = [f.version for f in self.findings if f.id == id_ and f.status == OBSOLETE]
         return min(mine, default=None)
 
@@ -107,8 +107,8 @@ class Report:
             first = self.obsolete_from(patch.id)
             if first is not None:
                 lines.append(
-                    f"{patch.id}: upstream passes its probe without it from {first} on "
-                    f"(it applies to {patch.applies_to})"
+                    f"{patch.id}: of the releases checked, upstream passes its probe without it "
+                    f"from {first} on (it applies to {patch.applies_to})"
                 )
         lines += self._history()
         lines += [
@@ -188,7 +188,7 @@ class Report:
             (p.id, first) for p in self.inventory.patches if (first := self.obsolete_from(p.id))
         ]
         if gone:
-            lines += ["", "Upstream needs no more:", ""]
+            lines += ["", "Upstream needs no more, of the releases checked:", ""]
             lines += [f"- `{id_}` from {first} on" for id_, first in gone]
         if self.unsupported:
             names = ", ".join(map(str, self.unsupported))

@@ -53,7 +53,8 @@ def test_a_patch_that_leaves_the_release_out_already_does_not_fail_for_being_obs
     assert told.exit_code == 0
     assert told.obsolete_from(ID) == LOCKED
     assert told.details() == [
-        f"{ID}: upstream passes its probe without it from 1.8.1 on (it applies to >=1.8.0)"
+        f"{ID}: of the releases checked, upstream passes its probe without it from 1.8.1 on "
+        "(it applies to >=1.8.0)"
     ]
     assert report(inventory, found(LOCKED, "MISSING", applied=False)).exit_code == 1
 
