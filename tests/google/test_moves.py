@@ -35,6 +35,7 @@ from livekit.plugins.resilient.testing import (
     NoSetupAnswer,
     OnConnection,
     Refuse,
+    RefuseOverlap,
     Reply,
     Send,
     StaleHandle,
@@ -202,6 +203,20 @@ async def test_a_connection_that_dies_after_its_notice_is_not_waited_for() -> No
         await stage.server.wait_for("setupComplete", count=2, timeout_s=400)
         assert stage.call.now - died_at < 30.0
         await stage.call.agent_done()
+        await stage.ask()
+
+
+async def test_a_handle_that_is_taken_to_be_in_use_is_given_up() -> None:
+    """A server that did not notice the death of a connection refuses to resume its handle."""
+    async with a_call() as stage:
+        await stage.greet()
+        await stage.server.do(RefuseOverlap(), Blackhole())
+        await stage.call.generate_reply(instructions="Go on.", wait=False)
+        asked_at = stage.call.now
+        await stage.call.until(lambda: stage.count(ContinuationRejected), what="a fresh session")
+        assert stage.call.now - asked_at < 25.0
+        await stage.call.agent_done()
+        assert stage.server.session.resumed_from is None
         await stage.ask()
 
 

@@ -60,6 +60,7 @@ class Supervisor:
         self._early_deaths = 0
         # Refusals of fresh sessions that were told nothing.
         self._bare_refusals = 0
+        self._refused_since: float | None = None
         self._notice: Notice | None = None
         self._to_leave = asyncio.Event()
         self._refuses_overlap = False
@@ -308,6 +309,19 @@ class Supervisor:
         if not isinstance(error, ConnectionSuspectedError):
             session._emit_error(error, recoverable=True)
 
+    def _is_stuck(self, error: Exception, set_up_at: float | None, now: float) -> bool:
+        """Whether the server has closed every dial with this handle for a while, for no reason of
+        the handle's: it may take the connection before for open still, which it never will again.
+        """
+        code = code_of(error)
+        if not self._resumes or set_up_at is not None:
+            self._refused_since = None
+        elif code is not None and code != 1006 and not isinstance(error, InvalidStatus):
+            if self._refused_since is None:
+                self._refused_since = now
+            return now - self._refused_since >= POISONED_WITHIN_S
+        return False
+
     def _leave_out(self, error: Exception, verdict: Verdict, now: float) -> bool:
         """Drop what may have caused the loss; False if there is nothing left to drop."""
         session, context = self._session, self._session._context
@@ -323,6 +337,7 @@ class Supervisor:
         if verdict == "invalid":
             session._outgoing.spoilt = True
         refused = verdict in ("handle_refused", "invalid") and not healthy
+        refused |= self._is_stuck(error, set_up_at, now)
         if self._resumes and (refused or self._early_deaths >= _POISONED_AFTER):
             self._early_deaths = 0
             context.forget_handle()
