@@ -20,6 +20,7 @@ from livekit.plugins.resilient.testing import (
     OnConnection,
     Received,
     Refuse,
+    StaleHandle,
 )
 
 BACKOFF_S = 2.0
@@ -118,16 +119,40 @@ async def test_a_history_that_is_refused_is_told_in_another_form_then_halved() -
         await session.update_chat_ctx(history(8))
         await server.wait_for("clientContent", connection=refusals + 1)
         lines = [told(server, number + 1) for number in range(refusals + 1)]
-        assert [len(seed) for seed in lines] == [8, 8, 4, 2, 1]
-        # The newest are kept, and the same seed is never sent twice.
+        assert [len(seed) for seed in lines] == [8, 8, 4, 4, 2]
+        # The newest are kept, and the same seed is never sent twice in the same form.
         assert lines[2] == ("line-4", "line-5", "line-6", "line-7")
         announced = [
             "historyConfig" in server.recording.frames("setup", number + 1)[0].message["setup"]
-            for number in range(2)
+            for number in range(refusals + 1)
         ]
-        assert announced == [True, False]
+        assert announced == [True, False, True, False, True]
         assert errors == [True] * refusals
         await session.aclose()
+
+
+@pytest.mark.virtual_time
+async def test_a_refused_update_is_not_put_down_to_the_history() -> None:
+    """A family that takes no content in mid-session is told all of it once more, not less."""
+    faults = (Fault(OnConnection(2), StaleHandle()),)
+    async with GeminiLiveServer(faults=faults, family="3.1-release", strict=True) as server:
+        model = RealtimeModel(**server.model_kwargs())
+        async with HeadlessCall(model) as call:
+            await call.generate_reply(instructions="Greet the caller.")
+            await call.agent_done()
+            await server.do(Abort())
+            await server.wait_for("setupComplete", connection=3)
+            server.user_says("the question")
+            await call.say(1.0)
+            await call.wait_heard(1.0)
+            record = call.agent.chat_ctx.copy()
+            record.add_message(role="user", content="the news")
+            await call.agent.update_chat_ctx(record)
+            await asyncio.sleep(10.0)
+            await call.agent_done()
+            for text in ("simulated model speaking", "the question", "the news"):
+                assert server.session.knows(text) >= 1, text
+        assert all(error.recoverable for error in call.errors)
 
 
 @pytest.mark.virtual_time
@@ -148,6 +173,6 @@ async def test_a_session_that_is_refused_without_any_history_ends() -> None:
         session.on("error", on_error)
         await session.update_chat_ctx(history(2))
         await asyncio.wait_for(ended.wait(), 60)
-        assert [len(told(server, dial.connection)) for dial in server.dials()] == [2, 2, 1, 0, 0]
+        assert [len(told(server, dial.connection)) for dial in server.dials()] == [2, 2, 1, 1, 0, 0]
         assert errors == [True] * 4 + [False]
         await session.aclose()

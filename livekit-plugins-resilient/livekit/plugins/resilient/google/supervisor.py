@@ -343,6 +343,8 @@ class Supervisor:
             context.forget_handle()
             session._driver.tell(ContinuationRejected(now, code_of(error)))
         elif refused and verdict == "invalid":
+            if set_up_at is not None and session._turns.understood_at > set_up_at:
+                return True  # it took what it was told, so it was something that came after
             # A fresh session, so it was the history, or the audio, or else the set-up itself; what
             # handle it may have issued stands for nothing.
             context.forget_handle()
@@ -351,7 +353,8 @@ class Supervisor:
                 return set_up_at is not None and self._bare_refusals == 1
             if context.form is SeedForm.NATIVE:
                 context.form = SeedForm.PLAIN
-            else:
+            else:  # some take only the one form
+                context.form = SeedForm.NATIVE
                 context.limit = context.seeded // 2
         return True
 

@@ -28,7 +28,9 @@ class TurnLog:
         self._progress: dict[str, ReplyProgress] = {}
         # When what is to be answered reached the model.
         self._asked_at = float("-inf")
-        self._understood_at = self._pong_at = float("-inf")
+        self._pong_at = float("-inf")
+        self.understood_at = float("-inf")
+        """When the server last showed that it had taken what it was told: by words or audio."""
         self._transcribed: tuple[str, float] | None = None
         self._complete: str | None = None
         self._played_s: dict[str, float] = {}
@@ -65,7 +67,7 @@ class TurnLog:
                 answered pings after the caller spoke did take the words.
         """
         spoke_at = self._driver.heard_speech_at
-        taken_at = max(self._understood_at, self._pong_at) if suspected else self._understood_at
+        taken_at = max(self.understood_at, self._pong_at) if suspected else self.understood_at
         return f.Connected(
             self._driver.now,
             knows_turn=answers
@@ -89,7 +91,7 @@ class TurnLog:
         progress = self._progress[reply]
         heard = content.input_transcription
         if heard is not None and heard.text:
-            self._understood_at = now
+            self.understood_at = now
             self._transcribed = (reply, now)
             if not progress.has_output:
                 self._asked_at = now
@@ -98,7 +100,7 @@ class TurnLog:
             data = part.inline_data.data if part.inline_data else None
             if data and takes_audio:
                 seconds = len(data) / 2 / _impl.OUTPUT_AUDIO_SAMPLE_RATE
-                self._understood_at = now
+                self.understood_at = now
                 progress.received(seconds)
                 self._driver.feed(f.AudioReceived(now, reply, seconds))
         said = content.output_transcription
