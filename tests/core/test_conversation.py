@@ -292,6 +292,10 @@ class Calls(RuleBasedStateMachine):
         self.requests.append(f"r{self.made}")
         self.feed(f.ReplyRequested(self.now, self.requests[-1]))
 
+    @rule(turn=st.booleans())
+    def refuse_reply(self, turn: bool) -> None:
+        self.feed(f.ReplyRefused(self.now, None if turn else self.asked or "redrive-1"))
+
     @precondition(lambda self: self.requests or self.asked)
     @rule(timed_out=st.booleans(), ours=st.booleans())
     def end_request(self, timed_out: bool, ours: bool) -> None:

@@ -211,6 +211,8 @@ class Conversation:
                 return replies.cancelled(fact.request_id)
             case f.ReplyRequestTimedOut():
                 return replies.timed_out(fact.request_id)
+            case f.ReplyRefused():
+                return replies.refused(at, fact.request_id, self._open)
             case f.ToolResultDelivered():
                 replies.result_delivered(at, fact.call_id, fact.expects_reply)
             case f.ToolCallCancelled():

@@ -176,6 +176,22 @@ class ReplyRequestTimedOut:
     request_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class ReplyRefused:
+    """No reply comes of a re-drive, or of the caller's turn, because something else is under way.
+
+    Feed it for a re-drive when that is over; for the turn at once, since the generation that is
+    open, if there is one, began without knowing of it.
+
+    Attributes:
+        at: Monotonic seconds.
+        request_id: The `redrive_id`, or the `request_id` that was issued again; None for the turn.
+    """
+
+    at: float
+    request_id: str | None
+
+
 # --- generations -------------------------------------------------------------------------------
 
 
@@ -361,6 +377,7 @@ Fact: TypeAlias = (
     | ReplyRequested
     | ReplyCancelled
     | ReplyRequestTimedOut
+    | ReplyRefused
     | GenerationOpened
     | AudioReceived
     | TextReceived

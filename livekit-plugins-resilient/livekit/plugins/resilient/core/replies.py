@@ -66,6 +66,24 @@ class Replies:
         self._requests.pop(request_id, None)
         return self._settle_question("failed", request_id)
 
+    def refused(self, at: float, request_id: str | None, open_: Generation | None) -> Outcomes:
+        """No reply comes of the open question, or of the caller's turn (None); another is asked for
+        as soon as nothing is in its way."""
+        owed, question = self.owed, self._question
+        outcomes: Outcomes = ()
+        if request_id is not None:
+            if question is None or question.generation_id or not question.asked(request_id):
+                return ()
+            outcomes = self._settle_question("superseded")
+        elif owed is None or owed.cause != "unanswered_turn":
+            return ()
+        elif open_ is not None and owed.answer == open_.id and open_.opened_at < owed.since:
+            owed.answer = None  # it began before the turn was over
+        if owed is not None and owed.answer is None:
+            owed.failed_at, owed.by_provider, owed.retry_after_s = at, False, None
+            owed.retried = False
+        return outcomes
+
     def call_opened(self, at: float, call_id: str) -> None:
         self._calls[call_id] = at
 

@@ -269,10 +269,12 @@ class RealtimeSession(_impl.RealtimeSession):
     # -- what the server sends
 
     def _server_event(self, event: dict[str, Any]) -> None:
-        client_id = ((event.get("response") or {}).get("metadata") or {}).get("client_event_id")
-        if event.get("type") == "response.created" and client_id in self._discarded_event_ids:
-            self._driver.feed(f.MessageArrived(self._driver.now))
-            return
+        if event.get("type") == "response.created":
+            client_id = (event["response"].get("metadata") or {}).get("client_event_id")
+            self._requests.answered(client_id)
+            if client_id in self._discarded_event_ids:
+                self._driver.feed(f.MessageArrived(self._driver.now))
+                return
         turns = self._opts.turn_detection
         self._server_events.receive(
             event,
@@ -285,6 +287,7 @@ class RealtimeSession(_impl.RealtimeSession):
                 self._response_ended(event["response"])
             case "input_audio_buffer.speech_started":
                 self._microphone.speech_started()
+                self._requests.caller_speaks()
             case "input_audio_buffer.committed":
                 self._microphone.turn_committed()
                 self._input_buffer.settled("commit")
@@ -367,7 +370,8 @@ class RealtimeSession(_impl.RealtimeSession):
             instructions = f"{self._instructions}\n{instructions}"
         # The server echoes the metadata, which tells this response from others.
         response = {"instructions": instructions, "metadata": {"client_event_id": redrive_id}}
-        self.send_event({"type": "response.create", "event_id": redrive_id, "response": response})
+        event = {"type": "response.create", "event_id": redrive_id, "response": response}
+        self._requests.redrive(redrive_id, event)
 
     def reissue(self, request_id: str) -> None:
         self._requests.reissue(request_id)

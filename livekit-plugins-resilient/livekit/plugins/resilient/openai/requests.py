@@ -40,7 +40,9 @@ class Requests:
         self._held: dict[str, ReplyFuture] = {}
         # The newest whose reply began, which may still come to nothing.
         self._begun: dict[str, ResponseCreateEvent] = {}
-        # Requests that a running response kept from being answered, before they are made again.
+        # Re-drives that were sent, until their response begins.
+        self._redriven: set[str] = set()
+        # What a running response kept from being answered, until that is over.
         self._refused: list[str] = []
         # Requests that the server wants later.
         self._times_put_off: Counter[str] = Counter()
@@ -100,14 +102,38 @@ class Requests:
 
     def reissue(self, request_id: str) -> None:
         """Send a request again, unless it was given up."""
-        event = self._sent.get(request_id) or self._begun.get(request_id)
-        if event is not None:
-            self._session.send_event(event)
+        if request_id in self._sent:
+            self._session.send_event(self._sent[request_id])
+        elif request_id in self._begun:
+            self.redrive(request_id, self._begun[request_id])
+
+    def redrive(self, redrive_id: str, event: RealtimeClientEvent | dict[str, Any]) -> None:
+        """Ask for a reply for which no future of the application waits."""
+        self._session._discarded_event_ids.discard(redrive_id)  # taken back before
+        self._redriven.add(redrive_id)
+        self._session.send_event(event)
+
+    def answered(self, request_id: str | None) -> None:
+        """A response begins, to a request or without one."""
+        self._redriven.discard(request_id or "")
+
+    def caller_speaks(self) -> None:
+        """A re-drive whose response has not begun would talk over the caller, and keep the server
+        from answering what they say."""
+        driver = self._session._driver
+        while self._redriven:
+            redrive_id = self._redriven.pop()
+            # Upstream cancels the response when it begins.
+            self._session._discarded_event_ids.add(redrive_id)
+            driver.feed(f.ReplyRefused(driver.now, redrive_id))
 
     def refused(self, event_id: str | None) -> None:
-        """The server did not answer a request because a response was running."""
+        """The server did not answer a request, or the caller, because a response was running."""
+        driver = self._session._driver
         if (request_id := self._meant_by(event_id)) is not None:
             self._refused.append(request_id)
+        elif event_id is None:
+            driver.feed(f.ReplyRefused(driver.now, None))
 
     def put_off(self, event_id: str | None, seconds: float) -> bool:
         """The server wants a request later; False where it does not get it, or it is none."""
@@ -121,14 +147,26 @@ class Requests:
 
     def _meant_by(self, event_id: str | None) -> str | None:
         """The pending request that an error is about: servers do not always say."""
+        pending = [*self._sent, *self._redriven]
         if event_id is not None:
-            return event_id if event_id in self._sent else None
-        return next(iter(self._sent)) if len(self._sent) == 1 else None
+            return event_id if event_id in pending else None
+        return pending[0] if len(pending) == 1 else None
 
     def response_ended(self) -> None:
         """No response runs any more, so what was refused for it is asked again."""
-        while self._refused:
-            self.reissue(self._refused.pop())
+        driver = self._session._driver
+        refused, self._refused = self._refused, []
+        for request_id in refused:
+            if request_id in self._redriven:
+                self._redriven.discard(request_id)
+                driver.feed(f.ReplyRefused(driver.now, request_id))
+            elif request_id in self._sent:
+                self.reissue(request_id)
+
+    def connection_ended(self) -> None:
+        """What a connection was asked for dies with it; the driver asks the next one."""
+        self._redriven.clear()
+        self._refused.clear()
 
     def close(self) -> None:
         """Settle what is pending: the session is over."""
