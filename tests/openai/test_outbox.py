@@ -173,6 +173,22 @@ async def test_an_update_while_the_replay_is_written(written: int, then: str) ->
         assert server.recording.count("error") == 0
 
 
+async def test_what_is_sent_as_the_reconnect_is_announced_follows_the_replay() -> None:
+    server = OpenAIRealtimeServer([], strict=True)
+    async with call_on(server) as call:
+        session = call.realtime_session
+        assert isinstance(session, RealtimeSession)
+        content = [{"type": "input_text", "text": "Note."}]
+        item = {"id": "note", "type": "message", "role": "system", "content": content}
+        session.on(
+            "session_reconnected", lambda _: session.send_event({"type": CREATES, "item": item})
+        )
+        await server.do(Abort())
+        await server.wait_for("session.update", connection=2)
+        await asyncio.sleep(1.0)
+        assert server.session.texts() == [*OLD, "Note."]
+
+
 async def test_what_only_the_old_connection_was_told_goes_to_the_new_one() -> None:
     lost = Fault(Before("conversation.item.added", connection=1, nth=4), Swallow())
     server = OpenAIRealtimeServer([], faults=[lost], strict=True)

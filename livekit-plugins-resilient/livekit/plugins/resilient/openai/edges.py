@@ -29,7 +29,8 @@ class Edges:
         self._moving = False
 
     def news_for(self, told: Told) -> list[Event]:
-        """What a new connection lacks, with the record complete; call `told_all` afterwards."""
+        """What a new connection lacks, with the record complete. Call `told_all`, `begins` or
+        `gave_up` afterwards."""
         session = self._session
         # What this settles belongs in the record that is told.
         session._reset_input_turn_state()
@@ -37,8 +38,13 @@ class Edges:
         return told.news()
 
     def told_all(self) -> None:
-        """What `news_for` gave was sent, or given up."""
+        """What `news_for` gave was sent to a connection beside the one that serves, or given up."""
         self._session._record.told()
+
+    def gave_up(self) -> None:
+        """A new connection could not be told, and the next one is to know what came meanwhile."""
+        self._session._record.told()
+        self._session._outbox.fold()
 
     def replayed(self) -> None:
         """A new connection was told what came before the drop."""
@@ -54,6 +60,7 @@ class Edges:
         mode: ReconnectMode = "replayed" if session._record.replays_something else "fresh"
         reconnected = session._connection_log.connected(now, mode)
         session._wire = wire
+        session._record.told()
         session._requests.release()
         driver.tell(reconnected)
         if self._moving:
@@ -79,6 +86,7 @@ class Edges:
         self._moving = wire.left_for == "planned"
         session._wire = None
         session._expired = False
+        session._requests.connection_ended()
         session._requests.hold()
         # Requests that were not sent do not follow the replay; the driver issues them again.
         queued = session._requests.drop_queued(with_audio=session._microphone.holds_utterance)
@@ -88,6 +96,7 @@ class Edges:
         driver.feed(f.Disconnected(now))
         if cause is not None and session._resilience.playout_on_drop == "flush":
             session._record.flush()
+        session._server_events.connection_ended()
         driver.tell(
             session._connection_log.ended(
                 now, cause=cause, code=None if code is None else int(code)
@@ -103,6 +112,7 @@ class Edges:
                 session._remote_chat_ctx.delete(item_id)
         session._expired = False
         session._discarded_event_ids.clear()
+        session._requests.connection_ended()
         unheard = session._microphone.for_handover()
         if unheard:
             session._bstream.clear()
@@ -116,6 +126,7 @@ class Edges:
             _impl.RealtimeSession.send_event(session, event)
         self._push_again(unheard)
         driver.tell(HandedOver(now, overlapped=True))
+        session._server_events.connection_ended()
         self._connected()
         session._close_current_generation()
         session.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())

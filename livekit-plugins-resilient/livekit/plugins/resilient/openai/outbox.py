@@ -43,8 +43,8 @@ class _Pending:
 class Outbox:
     """The creates and deletes of one session, from `takes` to the server's answer.
 
-    Call `fold` when a connection is lost and before each replay; where one takes over from another
-    that still serves, send what `unanswered` returns to it instead.
+    Call `fold` when a connection is lost, also one that could not be told the conversation; where
+    one takes over from another that still serves, send what `unanswered` returns to it instead.
     """
 
     def __init__(self, session: RealtimeSession) -> None:

@@ -49,8 +49,6 @@ class Record:
     def complete(self) -> None:
         """The mirror is about to be replayed; doing so again changes nothing."""
         self.keep_cut_reply()
-        if self._session._in_gap:
-            self._session._outbox.fold()
         items = self._session._remote_chat_ctx.to_chat_ctx().items
         self._replayed = frozenset(item.id for item in items)
         self._told = {}
@@ -123,25 +121,19 @@ class Record:
     def forget_after(self, item_id: str) -> None:
         """Take back the messages that follow one in its response: they will not be played."""
         self._forget_unplayed(self._session._server_events.after(item_id))
-        if self._speaks:
-            self._over = self._session._server_events.response_id
+        self._over = self._session._server_events.response_id
 
     def response_is_over(self, response_id: str) -> None:
         """The `AgentSession` plays nothing more of a response, and may have played nothing."""
         self._forget_unplayed(self._session._server_events.messages_of(response_id))
-        if self._speaks and response_id == self._session._server_events.response_id:
+        if response_id == self._session._server_events.response_id:
             self._over = response_id
 
     def interrupted(self) -> None:
         """The application cancels the open response, which it may not have begun to play."""
         response_id = self._session._server_events.response_id
-        if self._speaks and response_id is not None:
+        if response_id is not None:
             self.response_is_over(response_id)
-
-    @property
-    def _speaks(self) -> bool:
-        """Whether a response is open on the connection that serves."""
-        return isinstance(self._session._current_generation, _impl._ResponseGeneration)
 
     def _forget_unplayed(self, item_ids: list[str]) -> None:
         for item_id in item_ids:

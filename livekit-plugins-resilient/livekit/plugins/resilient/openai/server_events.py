@@ -98,6 +98,10 @@ class ServerEvents:
             case _:
                 pass
 
+    def connection_ended(self) -> None:
+        """The open response ended with its connection."""
+        self.response_id = None
+
     def progress_of(self, item_id: str) -> ReplyProgress | None:
         """What arrived of one of the replies' messages."""
         for messages in self._replies.values():

@@ -93,6 +93,7 @@ class Supervisor:
             if self._served:
                 await self._restore(wire, answer_by)
         except BaseException:
+            self._session._edges.gave_up()
             await wire.close()
             raise
         self._served = True
@@ -110,16 +111,13 @@ class Supervisor:
             raise final from e.__cause__
 
     async def _restore(self, wire: Wire, answer_by: float) -> None:
-        edges = self._session._edges
         try:
             await asyncio.wait_for(self._tell(wire), answer_by - self._loop.time())
         except asyncio.TimeoutError as e:
             raise APIConnectionError("a new connection was not answered in time") from e
         except ConnectionError as e:
             raise APIConnectionError("a new connection was lost at once") from e
-        finally:
-            edges.told_all()
-        edges.replayed()
+        self._session._edges.replayed()
 
     async def _tell(self, wire: Wire) -> None:
         session = self._session
@@ -166,8 +164,6 @@ class Supervisor:
 
     async def _recover(self, error: Exception) -> None:
         session = self._session
-        if self._served:
-            session._outbox.fold()
         final = isinstance(error, APIError) and not error.retryable
         wait_s = None if final else self._redial.lost(self._loop.time(), random.random())
         if wait_s is None:
