@@ -174,5 +174,5 @@ async def test_a_session_that_is_refused_without_any_history_ends() -> None:
         await session.update_chat_ctx(history(2))
         await asyncio.wait_for(ended.wait(), 60)
         assert [len(told(server, dial.connection)) for dial in server.dials()] == [2, 2, 1, 1, 0, 0]
-        assert errors == [True] * 4 + [False]
+        assert errors == [True] * 5 + [False]
         await session.aclose()
