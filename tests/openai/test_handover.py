@@ -359,3 +359,31 @@ async def test_a_caller_whom_a_silent_server_does_not_hear_is_heard_by_the_next(
         assert len(on.server.session_of(2).texts("user")) == 1
         assert len(on.call.heard.segments) == 2
         assert on.call.errors == []
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["before", "after-the-new-one-is-told"])
+async def test_a_server_that_falls_silent_while_a_renewal_waits_is_left_at_once(told: bool) -> None:
+    silent = Fault(Received("response.create", nth=2), Silence())
+    slow = Fault(Before("session.updated", connection=2), Delay(0.5))
+    async with stage(silent, slow) as on:
+        await on.call.generate_reply(instructions="greet")
+        if told:
+            await on.server.wait_for("session.update", connection=2, timeout_s=60)
+        else:
+            await on.rest(await on.due_at() - 1.0 - on.call.now)
+        handle = await on.call.generate_reply(instructions="greet again", timeout_s=20)
+        assert handle.exception() is None
+        assert on.server.session.number == 2
+        assert on.server.session.texts("assistant") == [ANSWER.text, ANSWER.text]
+        assert on.call.errors == []
+
+
+async def test_a_suspicion_during_a_renewal_that_fails_is_not_forgotten() -> None:
+    async with stage(Fault(OnConnection(2), HangHandshake())) as on:
+        await on.call.generate_reply(instructions="greet")
+        await on.second_dial()
+        session: Any = on.call.realtime_session
+        session.replace_connection()
+        await on.rest(11.0)
+        assert [type(event) for event in on.events] == [Disconnected, Reconnected]
+        assert on.call.errors == []

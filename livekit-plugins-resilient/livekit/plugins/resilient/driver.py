@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from livekit import rtc
@@ -110,13 +111,17 @@ class Driver:
         """See `Conversation.rests_from`."""
         return self._conversation.rests_from
 
-    async def rest(self, by: float) -> bool:
+    async def rest(self, by: float, unless: Callable[[], bool] = lambda: False) -> bool:
         """Wait until nothing is under way and the caller has heard all; for one task at a time.
 
+        Args:
+            by: How long, in monotonic seconds.
+            unless: Looked at after each fact and decision; waits no longer where it is true.
+
         Returns:
-            False where that was not so by then, in monotonic seconds.
+            Whether that is so.
         """
-        while self.now < by:
+        while self.now < by and not unless():
             rests_at = self._rests_at()
             if rests_at <= self.now:
                 return True

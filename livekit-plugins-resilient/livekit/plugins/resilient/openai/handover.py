@@ -76,7 +76,7 @@ class Handover:
             except _FalseAlarmError:
                 logger.info("the connection that looked dead is alive and stays")
             except Exception as e:
-                self._failed(wire, reason, e)
+                self._failed(wire, self._urgent or reason, e)
             finally:
                 self._urgent = None
 
@@ -111,7 +111,7 @@ class Handover:
     async def _move(self, wire: Wire, reason: LeaveReason) -> None:
         planned = reason == "planned"
         leave_by = self._renewal.leave_by if planned else self._driver.now
-        await self._driver.rest(by=leave_by)
+        await self._rest(leave_by)
         if planned and not self._renewal.overlaps:
             await wire.leave()
             return
@@ -161,7 +161,7 @@ class Handover:
         edges, driver = self._session._edges, self._driver
         changing = self._session._update_chat_ctx_lock
         while True:
-            resting = await driver.rest(by=leave_by)
+            resting = await self._rest(leave_by)
             if resting and changing.locked():
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(changing.acquire(), max(0.0, leave_by - driver.now))
@@ -179,6 +179,10 @@ class Handover:
                 await standby.settled(self._connect_timeout_s)
             finally:
                 edges.told_all()
+
+    async def _rest(self, leave_by: float) -> bool:
+        """Wait for a moment of rest, but not on a connection that is to be left at once."""
+        return await self._driver.rest(leave_by, unless=lambda: self._urgent is not None)
 
     def _switch(self, wire: Wire, standby: Standby) -> None:
         """From here on the new connection serves; nothing is awaited, so nothing is lost."""
