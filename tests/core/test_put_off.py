@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from livekit.plugins.resilient.core import facts as f
@@ -49,3 +51,15 @@ def test_a_reply_is_put_off_a_few_times_and_not_for_ever() -> None:
 def test_a_wait_below_0_is_refused() -> None:
     with pytest.raises(IllegalFactError, match="retry_after_s"):
         f.GenerationEnded(0.0, "g1", "failed", -1.0)
+
+
+def test_a_redrive_is_put_off_a_few_times_and_not_for_ever() -> None:
+    conversation, asked_at = unanswered(0.0), list[float]()
+    conversation.receive(f.GenerationOpened(0.0, "g1"))
+    conversation.receive(f.GenerationEnded(0.0, "g1", "failed"))
+    while (due_at := conversation.next_deadline()) is not None:
+        for decision in conversation.due(due_at):
+            if isinstance(decision, Redrive):
+                asked_at.append(due_at)
+                conversation.receive(f.ReplyRefused(due_at, decision.redrive_id, 1.5))
+    assert [b - a for a, b in pairwise(asked_at)] == [1.5] * TIMES_PUT_OFF

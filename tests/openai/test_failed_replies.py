@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -72,14 +73,15 @@ def limited(wait: str) -> Send:
 
 
 class Hesitant:
-    """Says nothing to the first requests."""
+    """Says nothing when it is asked for the time that is given."""
 
-    def __init__(self, times: int) -> None:
-        self._left = times
+    def __init__(self, silent: Container[int]) -> None:
+        self._silent = silent
+        self._asked = 0
 
     def __call__(self, _: TurnRequest) -> str | NoReply:
-        self._left -= 1
-        return NoReply() if self._left >= 0 else ANSWER
+        self._asked += 1
+        return NoReply() if self._asked in self._silent else ANSWER
 
 
 @pytest.mark.parametrize(("times", "asked"), [(1, 2), (3, 4)])
@@ -87,7 +89,7 @@ async def test_a_request_that_a_rate_limit_refuses_is_made_again_after_the_state
     times: int, asked: int
 ) -> None:
     refusals = Fault(Received("response.create"), limited("1.5s"), times=times)
-    async with calling(refusals, say=Hesitant(times)) as (server, call):
+    async with calling(refusals, say=Hesitant(range(1, times + 1))) as (server, call):
         handle = await call.generate_reply(instructions="greet", timeout_s=30)
         assert handle.exception() is None
         at = [frame.at for frame in server.recording.frames("response.create")]
@@ -97,9 +99,21 @@ async def test_a_request_that_a_rate_limit_refuses_is_made_again_after_the_state
         assert server.session.texts("assistant") == [ANSWER]
 
 
+async def test_a_redrive_that_a_rate_limit_refuses_is_made_again_after_the_stated_wait() -> None:
+    cut = Fault(After("response.created", connection=1), Abort())
+    refusals = Fault(Received("response.create", connection=2), limited("1.5s"), times=2)
+    async with calling(cut, refusals, say=Hesitant({2, 3})) as (server, call):
+        said = await call.say(1.0)
+        await call.reply(after=said.ended_at, timeout_s=30)
+        at = [frame.at for frame in server.recording.frames("response.create")]
+        assert len(at) == 3
+        assert [b - a for a, b in pairwise(at)] == pytest.approx([1.5, 1.5], abs=0.05)
+        assert server.session.texts("assistant") == [ANSWER]
+
+
 async def test_a_rate_limit_that_does_not_lift_is_reported() -> None:
     refusals = Fault(Received("response.create"), limited("1s"), times="always")
-    async with calling(refusals, say=Hesitant(100)) as (server, call):
+    async with calling(refusals, say=Hesitant(range(100))) as (server, call):
         await call.generate_reply(instructions="greet", wait=False)
         await call.wait_error(recoverable=True, timeout_s=30)
         await asyncio.sleep(30)

@@ -212,7 +212,7 @@ class Conversation:
             case f.ReplyRequestTimedOut():
                 return replies.timed_out(fact.request_id)
             case f.ReplyRefused():
-                return replies.refused(at, fact.request_id, self._open)
+                return replies.refused(fact, self._open)
             case f.ToolResultDelivered():
                 replies.result_delivered(at, fact.call_id, fact.expects_reply)
             case f.ToolCallCancelled():

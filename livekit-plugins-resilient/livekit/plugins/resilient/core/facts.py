@@ -186,10 +186,19 @@ class ReplyRefused:
     Attributes:
         at: Monotonic seconds.
         request_id: The `redrive_id`, or the `request_id` that was issued again; None for the turn.
+        retry_after_s: The seconds after which the provider would give it, where it said so.
+
+    Raises:
+        IllegalFactError: `retry_after_s` is below 0.
     """
 
     at: float
     request_id: str | None
+    retry_after_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.retry_after_s is not None:
+            _check_seconds(self, "retry_after_s", self.retry_after_s)
 
 
 # --- generations -------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from . import facts as f
 from . import watchdogs
 from .decisions import RecordOutcome, Redrive, RedriveCause, RedriveResult
 from .limits import TIMES_PUT_OFF, Bounds
@@ -66,13 +67,12 @@ class Replies:
         self._requests.pop(request_id, None)
         return self._settle_question("failed", request_id)
 
-    def refused(self, at: float, request_id: str | None, open_: Generation | None) -> Outcomes:
-        """No reply comes of the open question, or of the caller's turn (None); another is asked for
-        as soon as nothing is in its way."""
+    def refused(self, fact: f.ReplyRefused, open_: Generation | None) -> Outcomes:
+        """The open question, or the caller's turn, gets no reply now, but as soon as it can."""
         owed, question = self.owed, self._question
         outcomes: Outcomes = ()
-        if request_id is not None:
-            if question is None or question.generation_id or not question.asked(request_id):
+        if fact.request_id is not None:
+            if question is None or question.generation_id or not question.asked(fact.request_id):
                 return ()
             outcomes = self._settle_question("superseded")
         elif owed is None or owed.cause != "unanswered_turn":
@@ -80,8 +80,8 @@ class Replies:
         elif open_ is not None and owed.answer == open_.id and open_.opened_at < owed.since:
             owed.answer = None  # it began before the turn was over
         if owed is not None and owed.answer is None:
-            owed.failed_at, owed.by_provider, owed.retry_after_s = at, False, None
-            owed.retried = False
+            owed.retried = fact.retry_after_s is not None
+            self._fail(fact.at, by_provider=False, retry_after_s=fact.retry_after_s)
         return outcomes
 
     def call_opened(self, at: float, call_id: str) -> None:

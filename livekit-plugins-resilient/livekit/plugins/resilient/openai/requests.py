@@ -138,6 +138,11 @@ class Requests:
     def put_off(self, event_id: str | None, seconds: float) -> bool:
         """The server wants a request later; False where it does not get it, or it is none."""
         request_id = self._meant_by(event_id)
+        if request_id in self._redriven:
+            self._redriven.discard(request_id)
+            driver = self._session._driver
+            driver.feed(f.ReplyRefused(driver.now, request_id, seconds))
+            return True
         if request_id is None or self._times_put_off[request_id] >= TIMES_PUT_OFF:
             return False
         self._times_put_off[request_id] += 1
