@@ -116,6 +116,8 @@ class Calls(RuleBasedStateMachine):
                 self.paused = True
             case f.PlaybackResumed() | f.PlaybackStarted() | f.PlaybackFinished():
                 self.paused = False
+            case f.ReplyRefused():
+                self.permits = 1
             case f.ReplyCancelled(request_id=None):
                 self.claimed = False
                 self.taken_back = True
@@ -169,7 +171,7 @@ class Calls(RuleBasedStateMachine):
         assert self.open is None, "nothing is asked while the model speaks"
         assert self.asked is None, "never two at a time"
         assert self.claimed, "nothing is owed"
-        assert self.permits == 1, "one for each edge, or for each new claim"
+        assert self.permits == 1, "one for each edge, new claim or refusal"
         assert not self.speaking or redrive.cause == "reply_requested"
         assert redrive.waited_s >= 0
         assert 0 <= redrive.heard_s <= redrive.received_s or redrive.cause != "reply_cut"

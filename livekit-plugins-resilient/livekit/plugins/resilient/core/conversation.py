@@ -179,7 +179,7 @@ class Conversation:
                 if isinstance(fact, f.ToolCallOpened):
                     replies.call_opened(at, fact.call_id)
                 if self._open is not None and fact.generation_id == self._open.id:
-                    self._advance(self._open, fact)
+                    self._open.advance(fact)
             case f.GenerationEnded():
                 if fact.generation_id == self._open_id:
                     return self._close(at, _ENDINGS[fact.ending], fact.retry_after_s)
@@ -276,36 +276,6 @@ class Conversation:
         self._replies.opened(generation, fact.for_request)
         return decisions
 
-    def _advance(
-        self,
-        generation: Generation,
-        fact: f.AudioReceived
-        | f.TextReceived
-        | f.ToolCallOpened
-        | f.OutputCompleted
-        | f.Interrupted
-        | f.PlaybackResumed,
-    ) -> None:
-        generation.phase = PHASE_MOVES[generation.phase][type(fact)]
-        match fact:
-            case f.AudioReceived():
-                generation.add_audio(fact.at, fact.duration_s)
-            case f.TextReceived():
-                generation.output_at = fact.at
-                generation.has_content = True
-            case f.ToolCallOpened():
-                generation.output_at = fact.at
-                generation.has_call = True
-            case f.OutputCompleted():
-                generation.completed_at = fact.at
-            case f.Interrupted():
-                if generation.interrupted_at is None:
-                    generation.interrupted_at = fact.at
-            case f.PlaybackResumed():
-                generation.interrupted_at = None
-            case _:
-                assert_never(fact)
-
     def _close(
         self, at: float, how: How, retry_after_s: float | None = None
     ) -> tuple[Decision, ...]:
@@ -336,7 +306,7 @@ class Conversation:
             running = isinstance(fact, f.PlaybackResumed)
             generation.move_speaker(at, generation.heard_s(at), running=running)
             if isinstance(fact, f.PlaybackResumed) and generation is self._open:
-                self._advance(generation, fact)
+                generation.advance(fact)
             return ()
         generation = self._unplayed.get(fact.generation_id)
         if generation is None:

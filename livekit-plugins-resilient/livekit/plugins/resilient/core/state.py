@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, get_args
+from typing import Final, TypeAlias, get_args
+
+from typing_extensions import assert_never  # typing has it from 3.11 on
 
 from . import facts as f
 from .decisions import DeathSign, RedriveCause
@@ -23,6 +25,7 @@ __all__ = [
     "Liveness",
     "Owed",
     "Phase",
+    "Progress",
     "Question",
     "Speech",
     "Voice",
@@ -148,6 +151,17 @@ PHASE_MOVES: Final[Mapping[Phase, Mapping[type[f.Fact], Phase]]] = {
 """Of the generation that is open. One that opens while another is open first closes that."""
 
 
+Progress: TypeAlias = (
+    f.AudioReceived
+    | f.TextReceived
+    | f.ToolCallOpened
+    | f.OutputCompleted
+    | f.Interrupted
+    | f.PlaybackResumed
+)
+"""What can happen to an open generation, short of its end."""
+
+
 @dataclass(slots=True)
 class Generation:
     """One reply of the model: what arrived of it, and what the caller has heard of it."""
@@ -205,6 +219,28 @@ class Generation:
                 return None
             begins_at = max(begins_at, free_at)
         return begins_at + self.received_s
+
+    def advance(self, fact: Progress) -> None:
+        """Take a fact about it while it is open."""
+        self.phase = PHASE_MOVES[self.phase][type(fact)]
+        match fact:
+            case f.AudioReceived():
+                self.add_audio(fact.at, fact.duration_s)
+            case f.TextReceived():
+                self.output_at = fact.at
+                self.has_content = True
+            case f.ToolCallOpened():
+                self.output_at = fact.at
+                self.has_call = True
+            case f.OutputCompleted():
+                self.completed_at = fact.at
+            case f.Interrupted():
+                if self.interrupted_at is None:
+                    self.interrupted_at = fact.at
+            case f.PlaybackResumed():
+                self.interrupted_at = None
+            case _:
+                assert_never(fact)
 
     def add_audio(self, at: float, duration_s: float) -> None:
         """Count audio that arrived; after a gap the speaker goes on from where it ran dry."""
