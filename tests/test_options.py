@@ -41,7 +41,7 @@ def build(**fields: Any) -> ResilienceOptions:
 
 def test_only_two_ways_to_play_on_are_known() -> None:
     assert build(playout_on_drop="flush").playout_on_drop == "flush"
-    with pytest.raises(OptionError, match="^playout_on_drop='stop'.*finish"):
+    with pytest.raises(OptionError, match=r"^playout_on_drop='stop'.*finish"):
         build(playout_on_drop="stop")
 
 
