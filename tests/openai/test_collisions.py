@@ -137,3 +137,23 @@ async def test_a_request_that_was_refused_before_a_drop_is_made_once_after_it() 
         await asyncio.sleep(20)
         assert server.recording.count("response.create", connection=2) == 1
         assert server.session.texts("assistant") == [ANSWER]
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_requests_made_together_are_answered_one_after_the_other(named: bool) -> None:
+    async with calling(say=lambda asked: f"To {asked.user_text}.", named=named) as (server, call):
+        await call.generate_reply(instructions="Hello")
+        session = call.realtime_session
+        since = call.now
+        together = [session.generate_reply(instructions=word) for word in ("One", "Two", "Three")]
+        await asyncio.gather(*together)
+        assert call.now - since < 8.0
+        await asyncio.sleep(5.0)
+        assert [text.split()[-1] for text in server.session.texts("assistant")] == [
+            "Hello.",
+            "One.",
+            "Two.",
+            "Three.",
+        ]
+        assert server.recording.count("response.create") == 7
+        assert call.errors == []

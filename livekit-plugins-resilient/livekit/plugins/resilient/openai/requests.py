@@ -40,10 +40,10 @@ class Requests:
         self._held: dict[str, ReplyFuture] = {}
         # The newest whose reply began, which may still come to nothing.
         self._begun: dict[str, ResponseCreateEvent] = {}
-        # Re-drives that were sent, until their response begins.
-        self._redriven: set[str] = set()
-        # What a running response kept from being answered, until that is over.
-        self._refused: list[str] = []
+        # What the server was asked for and has not answered, in order; whether it is a re-drive.
+        self._unanswered: dict[str, bool] = {}
+        # What a running response kept from being answered, until that is over; likewise.
+        self._refused: dict[str, bool] = {}
         # Requests that the server wants later.
         self._times_put_off: Counter[str] = Counter()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -70,6 +70,7 @@ class Requests:
         if isinstance(event, ResponseCreateEvent) and self._composing:
             assert event.event_id is not None
             self._sent[event.event_id] = event
+            self._unanswered[event.event_id] = False
         # The driver issues requests on the next connection.
         return not (self._session._in_gap and dies_with_connection(event))
 
@@ -103,6 +104,7 @@ class Requests:
     def reissue(self, request_id: str) -> None:
         """Send a request again, unless it was given up."""
         if request_id in self._sent:
+            self._unanswered[request_id] = False
             self._session.send_event(self._sent[request_id])
         elif request_id in self._begun:
             self.redrive(request_id, self._begun[request_id])
@@ -110,19 +112,21 @@ class Requests:
     def redrive(self, redrive_id: str, event: RealtimeClientEvent | dict[str, Any]) -> None:
         """Ask for a reply for which no future of the application waits."""
         self._session._discarded_event_ids.discard(redrive_id)  # taken back before
-        self._redriven.add(redrive_id)
+        self._unanswered[redrive_id] = True
         self._session.send_event(event)
 
     def answered(self, request_id: str | None) -> None:
         """A response begins, to a request or without one."""
-        self._redriven.discard(request_id or "")
+        self._unanswered.pop(request_id or "", None)
+        if self._refused.pop(request_id or "", None) is not None:
+            self.refused(None)  # so it was another one
 
     def caller_speaks(self) -> None:
         """A re-drive whose response has not begun would talk over the caller, and keep the server
         from answering what they say."""
         driver = self._session._driver
-        while self._redriven:
-            redrive_id = self._redriven.pop()
+        for redrive_id in [key for key, redrives in self._unanswered.items() if redrives]:
+            del self._unanswered[redrive_id]
             # Upstream cancels the response when it begins.
             self._session._discarded_event_ids.add(redrive_id)
             driver.feed(f.ReplyRefused(driver.now, redrive_id))
@@ -131,19 +135,20 @@ class Requests:
         """The server did not answer a request, or the caller, because a response was running."""
         driver = self._session._driver
         if (request_id := self._meant_by(event_id)) is not None:
-            self._refused.append(request_id)
+            self._refused[request_id] = self._unanswered.pop(request_id)
         elif event_id is None:
             driver.feed(f.ReplyRefused(driver.now, None))
 
     def put_off(self, event_id: str | None, seconds: float) -> bool:
         """The server wants a request later; False where it does not get it, or it is none."""
         request_id = self._meant_by(event_id)
-        if request_id in self._redriven:
-            self._redriven.discard(request_id)
+        if request_id is None:
+            return False
+        if self._unanswered.pop(request_id):
             driver = self._session._driver
             driver.feed(f.ReplyRefused(driver.now, request_id, seconds))
             return True
-        if request_id is None or self._times_put_off[request_id] >= TIMES_PUT_OFF:
+        if self._times_put_off[request_id] >= TIMES_PUT_OFF:
             return False
         self._times_put_off[request_id] += 1
         loop = asyncio.get_running_loop()
@@ -151,26 +156,24 @@ class Requests:
         return True
 
     def _meant_by(self, event_id: str | None) -> str | None:
-        """The pending request that an error is about: servers do not always say."""
-        pending = [*self._sent, *self._redriven]
-        if event_id is not None:
-            return event_id if event_id in pending else None
-        return pending[0] if len(pending) == 1 else None
+        """What an error is about: servers do not always say, but they answer in order."""
+        if event_id is None:
+            return next(iter(self._unanswered), None)
+        return event_id if event_id in self._unanswered else None
 
     def response_ended(self) -> None:
         """No response runs any more, so what was refused for it is asked again."""
         driver = self._session._driver
-        refused, self._refused = self._refused, []
-        for request_id in refused:
-            if request_id in self._redriven:
-                self._redriven.discard(request_id)
+        refused, self._refused = self._refused, {}
+        for request_id, redrives in refused.items():
+            if redrives:
                 driver.feed(f.ReplyRefused(driver.now, request_id))
-            elif request_id in self._sent:
+            else:
                 self.reissue(request_id)
 
     def connection_ended(self) -> None:
         """What a connection was asked for dies with it; the driver asks the next one."""
-        self._redriven.clear()
+        self._unanswered.clear()
         self._refused.clear()
 
     def close(self) -> None:
@@ -185,6 +188,8 @@ class Requests:
 
     def _done(self, request_id: str, future: ReplyFuture) -> None:
         event = self._sent.pop(request_id)
+        self._unanswered.pop(request_id, None)
+        self._refused.pop(request_id, None)
         self._times_put_off.pop(request_id, None)
         if (timer := self._timers.pop(request_id, None)) is not None:
             timer.cancel()
