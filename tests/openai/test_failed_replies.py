@@ -14,6 +14,9 @@ from livekit.plugins.resilient.openai.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
     Abort,
     After,
+    AtTime,
+    Before,
+    Delay,
     FailResponse,
     Fault,
     HeadlessCall,
@@ -108,6 +111,17 @@ async def test_a_redrive_that_a_rate_limit_refuses_is_made_again_after_the_state
         at = [frame.at for frame in server.recording.frames("response.create")]
         assert len(at) == 3
         assert [b - a for a, b in pairwise(at)] == pytest.approx([1.5, 1.5], abs=0.05)
+        assert server.session.texts("assistant") == [ANSWER]
+
+
+async def test_a_request_that_was_put_off_before_a_drop_is_made_once_after_it() -> None:
+    refusal = Fault(Received("response.create", connection=1), limited("3s"))
+    drop = Fault(AtTime(after_s=1.0), Abort())
+    slow = Fault(Before("response.created", connection=2), Delay(4.0))
+    async with calling(refusal, drop, slow, say=Hesitant({1})) as (server, call):
+        handle = await call.generate_reply(instructions="greet", timeout_s=30)
+        assert handle.exception() is None
+        assert server.recording.count("response.create", connection=2) == 1
         assert server.session.texts("assistant") == [ANSWER]
 
 

@@ -175,16 +175,21 @@ class Requests:
         """What a connection was asked for dies with it; the driver asks the next one."""
         self._unanswered.clear()
         self._refused.clear()
+        self._cancel_timers()
 
     def close(self) -> None:
         """Settle what is pending: the session is over."""
-        for timer in self._timers.values():
-            timer.cancel()
+        self._cancel_timers()
         self.hold()
         for future in list(self._held.values()):
             if not future.done():
                 future.set_exception(llm.RealtimeError("the session is over"))
         self._held.clear()
+
+    def _cancel_timers(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
 
     def _done(self, request_id: str, future: ReplyFuture) -> None:
         event = self._sent.pop(request_id)
