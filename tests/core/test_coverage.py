@@ -360,6 +360,15 @@ def test_a_count_is_exact_where_the_grace_would_not_be() -> None:
     assert list(coverage.open_items) == ["not taken"]
 
 
+def test_a_count_is_exact_for_a_seed_too() -> None:
+    coverage = Coverage()
+    coverage.seeded(["told"], 1.0, 1)
+    coverage.handle_issued(1.01, consumed=0)
+    assert coverage.is_open("told")
+    coverage.handle_issued(1.02, consumed=1)
+    assert not coverage.is_open("told")
+
+
 def test_a_restored_session_has_to_be_told_before_a_handle_stands_for_it() -> None:
     coverage = Coverage()
     coverage.queued(["a"])

@@ -110,9 +110,10 @@ class Coverage:
             item.since = item.index = None
         return list(self._open)
 
-    def seeded(self, item_ids: Iterable[str], at: float) -> None:
-        """A fresh connection was told these items and knows no others."""
-        self._open = {item_id: _Item(since=at + COVERAGE_GRACE_S) for item_id in item_ids}
+    def seeded(self, item_ids: Iterable[str], at: float, index: int | None = None) -> None:
+        """A fresh connection was told these items, in client message `index`, and no others."""
+        since = at + COVERAGE_GRACE_S
+        self._open = {item_id: _Item(since, index) for item_id in item_ids}
         self._known = set(self._open)
         self._handle_at = _ALWAYS
 

@@ -286,7 +286,7 @@ class Context:
         self.seeded = len(items) if turns else 0
         if turns or self._announced:
             await live.send_client_content(turns=turns, turn_complete=self._announced)
-        self._coverage.seeded((item.id for item in known), session._driver.now)
+        self._coverage.seeded((item.id for item in known), session._driver.now, live.sent)
 
     def _is_void(self, item: llm.ChatItem) -> bool:
         """Whether it is the result of a call that the server took back (R10)."""

@@ -69,8 +69,7 @@ class Spoken:
         if not session._speaks or session._turns.unheard_s(reply) < _UNHEARD_S:
             return
         heard = session._turns.heard(reply, session._resilience.speech_rate_cps)
-        if reply == self._cut_by_drop:
-            self._agent_record.cut(reply, heard)
+        self._agent_record.cut(reply, heard)
         item = session._chat_ctx.get_by_id(reply)
         if not isinstance(item, llm.ChatMessage) or item.text_content == heard:
             return
