@@ -7,6 +7,7 @@ from livekit.plugins.resilient.testing import (
     After,
     AtAudio,
     AtTime,
+    Close,
     FailResponse,
     Fault,
     HangHandshake,
@@ -34,6 +35,8 @@ from .steps import (
 CUT = Fault(AtAudio(2.0, connection=1), Abort())
 TALK = {"default_reply": Lines()}
 ACCEPTED_S = 0.05
+MOST_ITEMS = 5
+EARLIER = [f"This is what I said {number} minutes ago." for number in range(8, 0, -1)]
 IDLE_DROP_S = 5.0
 BAD_LINE = "Say that the line was bad."
 PARDON = Reply("The line was bad for a moment.")
@@ -43,6 +46,19 @@ def error(code: str, message: str) -> Send:
     """An `error` event that names no event of ours, as OpenAI often sends it."""
     body = {"type": "invalid_request_error", "code": code, "message": message}
     return Send({"type": "error", "event_id": "event_x", "error": {**body, "event_id": None}})
+
+
+def refuses_the_replay(code: int, reason: str) -> list[Fault]:
+    """From the second connection on, each is closed that is told more items than the server takes,
+    for longer than an application waits."""
+    one_too_many = MOST_ITEMS + 1
+    return [
+        Fault(
+            Received("conversation.item.create", connection=number, nth=one_too_many),
+            Close(code, reason),
+        )
+        for number in range(2, 40)
+    ]
 
 
 @scenario(
@@ -95,6 +111,62 @@ async def endless_drops_are_given_up(stage: OpenAIStage) -> None:
         return
     await ends_with_one_error(stage, within_s=75)
     stage.require(len(stage.server.dials()) <= 40, "no more than 40 dials in a minute")
+
+
+@scenario(
+    "openai-replay-invalid",
+    kind="K3",
+    rule="R3",
+    provider="openai",
+    faults=[CUT, *refuses_the_replay(1007, "invalid payload")],
+    server=TALK,
+)
+@scenario(
+    "openai-replay-too-big",
+    kind="K3",
+    rule="R3",
+    provider="openai",
+    faults=[CUT, *refuses_the_replay(1009, "message too big")],
+    server=TALK,
+)
+async def a_refused_history_is_told_with_less_of_it(stage: OpenAIStage) -> None:
+    """Where a server closes the connection on what it is told, it is told less, and the call
+    goes on."""
+    context = stage.call.agent.chat_ctx.copy()
+    for line in EARLIER:
+        context.add_message(role="user", content=line)
+    await stage.call.agent.update_chat_ctx(context)
+    await stage.call.generate_reply(instructions=TELL)
+    await quiet(stage)
+    await next_question_is_answered(stage)
+    if stage.faulty:
+        told = [stage.server.session.knows(line) for line in EARLIER]
+        stage.require(told == sorted(told) and not told[0], "the oldest is left out")
+        stage.require(told[-1], "the newest is told")
+        stage.require(len(stage.server.dials()) <= 4, "each refusal costs one dial")
+    recorded = [message.text_content for message in stage.call.session.history.messages()]
+    await next_question_is_answered(stage)
+    kept = [message.text_content for message in stage.call.session.history.messages()]
+    stage.require(kept[: len(recorded)] == recorded, "the application's record stays as it is")
+
+
+@scenario(
+    "openai-refused-for-ever",
+    kind="K3",
+    rule="R3",
+    provider="openai",
+    faults=[CUT, Fault(AtTime(ACCEPTED_S, nth=2), Close(1007, "invalid payload"), times="always")],
+    server=TALK,
+)
+async def endless_refusals_are_given_up(stage: OpenAIStage) -> None:
+    """A server that refuses the session without its history too is not dialled for ever."""
+    await stage.rest(1.0)
+    await stage.call.generate_reply(instructions=TELL)
+    if not stage.faulty:
+        await next_question_is_answered(stage)
+        return
+    await ends_with_one_error(stage, within_s=30)
+    stage.require(len(stage.server.dials()) <= 6, "each dial tells less than the one before")
 
 
 @scenario(

@@ -27,7 +27,7 @@ class Renewal:
 
     Call `connected` for each connection that begins to serve, then try to renew it at `next_at`,
     at rest or by `leave_by`. Where the new connection cannot be made while the old one serves on,
-    call `failed`, or `refused` where the provider will not have two at once.
+    call `failed`, or `refused` where the provider will not have two at once, or `given_up`.
     """
 
     def __init__(self, limits: RenewalLimits) -> None:
@@ -49,6 +49,10 @@ class Renewal:
     def failed(self, now: float) -> None:
         """The new connection failed while the old one serves on."""
         self.next_at = now + RENEWAL_RETRY_S
+
+    def given_up(self) -> None:
+        """No new connection is to be had while this one serves: it is kept to its end."""
+        self.next_at = None
 
     def refused(self, now: float) -> None:
         """The provider does not serve two connections at once."""

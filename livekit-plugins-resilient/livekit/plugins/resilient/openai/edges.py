@@ -27,6 +27,9 @@ class Edges:
     def __init__(self, session: RealtimeSession) -> None:
         self._session = session
         self._moving = False
+        self._sent_again = False
+        self.risked_audio = False
+        """Whether the connection that ended last was sent audio that the next one would be."""
 
     def news_for(self, told: Told) -> list[Event]:
         """What a new connection lacks, with the record complete. Call `told_all`, `begins` or
@@ -45,6 +48,13 @@ class Edges:
         """A new connection could not be told, and the next one is to know what came meanwhile."""
         self._session._record.told()
         self._session._outbox.fold()
+        self.risked_audio = False
+
+    def leave_out_audio(self) -> None:
+        """What the ended connection was sent of the caller's audio is not sent again."""
+        # The microphone's own goes once a connection serves.
+        for event in self._session._requests.drop_queued(with_audio=True):
+            self._session._msg_ch.send_nowait(event)
 
     def replayed(self) -> None:
         """A new connection was told what came before the drop."""
@@ -68,8 +78,15 @@ class Edges:
             driver.tell(HandedOver(now, overlapped=False))
         if session._microphone.holds_utterance:
             session._bstream.clear()  # its rest is part of the utterance
-        self._push_again(session._microphone.for_new_connection())
-        if dropped_s := session._microphone.take_dropped_s():
+        unheard = session._microphone.for_new_connection()
+        dropped_s = session._microphone.take_dropped_s()
+        if not session._replay_limit.with_audio:
+            dropped_s += sum(frame.duration for frame in unheard)
+            unheard = []
+        self._sent_again = bool(unheard)
+        session._replay_limit.began(now)
+        self._push_again(unheard)
+        if dropped_s:
             driver.tell(AudioDropped(now, dropped_s))
         self._connected()
 
@@ -89,8 +106,11 @@ class Edges:
         session._requests.connection_ended()
         session._requests.hold()
         # Requests that were not sent do not follow the replay; the driver issues them again.
-        queued = session._requests.drop_queued(with_audio=session._microphone.holds_utterance)
-        for event in [*session._input_buffer.for_new_connection(), *queued]:
+        holds_utterance = session._microphone.holds_utterance
+        queued = session._requests.drop_queued(with_audio=holds_utterance)
+        uncommitted = session._input_buffer.for_new_connection()
+        self.risked_audio = self._sent_again or holds_utterance or bool(uncommitted)
+        for event in [*uncommitted, *queued]:
             _impl.RealtimeSession.send_event(session, event)
         session._outbox.fold()
         driver.feed(f.Disconnected(now))
@@ -113,7 +133,10 @@ class Edges:
         session._expired = False
         session._discarded_event_ids.clear()
         session._requests.connection_ended()
+        session._record.leave_out(standby.told.left_out)
+        session._replay_limit.began(now)
         unheard = session._microphone.for_handover()
+        self._sent_again = bool(unheard)
         if unheard:
             session._bstream.clear()
         # What changed while the last of it was told, then what only the old connection was told.

@@ -17,6 +17,8 @@ __all__ = [
     "fate_of_close",
     "fate_of_error",
     "final_refusal",
+    "is_complaint",
+    "is_refusal",
     "retry_after_s",
 ]
 
@@ -45,6 +47,10 @@ _ERRORS: dict[str, Fate] = {
 }
 
 _CLOSES: dict[int, Fate] = {1001: "renew"}
+
+# A message was invalid, or too big: on a connection that was only told the conversation, that.
+_REFUSALS = frozenset({1007, 1009})
+_COMPLAINTS = frozenset({"invalid_request_error"})
 
 _RATE_LIMITS = frozenset({"rate_limit_exceeded", "rate_limit_error", "rate_limit"})
 # "Please try again in 1m2.5s." or "in 350ms."
@@ -88,6 +94,16 @@ def fate_of_close(code: int | None, *, expired: bool) -> Fate:
         expired: `session_expired` came before.
     """
     return "renew" if expired else _CLOSES.get(code or 0, "report")
+
+
+def is_refusal(code: int | None) -> bool:
+    """Whether a close with this code says that the server would not have what it was sent."""
+    return code in _REFUSALS
+
+
+def is_complaint(error: Mapping[str, Any]) -> bool:
+    """Whether an `error` event says the same, where a close follows."""
+    return error.get("type") in _COMPLAINTS and fate_of_error(error.get("code")) == "report"
 
 
 def final_refusal(error: APIConnectionError, *, was_connected: bool) -> APIStatusError | None:

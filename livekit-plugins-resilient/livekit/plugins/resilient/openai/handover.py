@@ -12,6 +12,7 @@ from livekit.agents import APIConnectionError
 
 from ..log import logger
 from .standby import Standby
+from .told import Told
 from .wire import LeaveReason, Wire, close_socket
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class _FalseAlarmError(Exception):
 
 class _OverlapRefusedError(APIConnectionError):
     """The provider does not serve two connections at once."""
+
+
+class _ReplayRefusedError(APIConnectionError):
+    """The provider would not have what the new connection was told."""
 
 
 class Handover:
@@ -71,12 +76,13 @@ class Handover:
         self._renewal.connected(self._driver.now)
         while wire.left_for is None:
             reason = await self._due()
+            received = wire.received
             try:
                 await self._move(wire, reason)
             except _FalseAlarmError:
                 logger.info("the connection that looked dead is alive and stays")
             except Exception as e:
-                self._failed(wire, self._urgent or reason, e)
+                self._failed(wire, self._urgent or reason, e, alive=wire.received != received)
             finally:
                 self._urgent = None
 
@@ -94,17 +100,32 @@ class Handover:
                 await asyncio.wait_for(self._called.wait(), wait_s)
         return self._urgent or "planned"
 
-    def _failed(self, wire: Wire, reason: LeaveReason, error: Exception) -> None:
+    def _failed(self, wire: Wire, reason: LeaveReason, error: Exception, *, alive: bool) -> None:
         logger.warning(
             "no new connection beside the one that serves",
             extra={"reason": reason, "error": type(error).__name__},
         )
+        refused = isinstance(error, _ReplayRefusedError)
+        hopeless = refused and not self._tell_less()
+        if refused and reason == "suspected" and alive:
+            return  # it costs nothing to keep the connection
         if reason != "planned":
             wire.abort(reason)
+        elif hopeless:
+            self._renewal.given_up()
         elif isinstance(error, _OverlapRefusedError):
             self._renewal.refused(self._driver.now)
         else:
             self._renewal.failed(self._driver.now)
+
+    def _tell_less(self) -> bool:
+        """Leave out of the next connection what may be why the last was refused, if anything is
+        left; else it was not the history, and the connection that serves is the best there is."""
+        limit = self._session._replay_limit
+        if limit.refused(Told(self._session).size):
+            return True
+        limit.reset()
+        return False
 
     # -- one handover
 
@@ -121,8 +142,10 @@ class Handover:
             await self._bring_up_to_date(standby, leave_by)
             if reason == "suspected" and wire.received != received:
                 raise _FalseAlarmError
-        except BaseException:
+        except BaseException as e:
             await standby.close()
+            if standby.refuses_replay and isinstance(e, APIConnectionError):
+                raise _ReplayRefusedError("a new connection was refused") from e
             raise
         self._switch(wire, standby)
 
@@ -147,6 +170,8 @@ class Handover:
         except BaseException as e:
             refused = standby.lost
             await standby.close()
+            if standby.refuses_replay and isinstance(e, APIConnectionError):
+                raise _ReplayRefusedError("a new connection was refused") from e
             if refused and isinstance(e, APIConnectionError):
                 raise _OverlapRefusedError("a second connection was closed") from e
             raise

@@ -38,6 +38,8 @@ class _Pending:
     item_id: str
     item: llm.ChatItem | None = None
     sent: bool = False
+    after: str | None = None
+    """The item that it was to follow, where that is none that the server knows."""
 
 
 class Outbox:
@@ -68,10 +70,11 @@ class Outbox:
             return True
         if pending.event.event_id is None:
             _name(event, pending.event)
-        if in_gap:
+        record = self._session._record
+        if in_gap or record.leaves_out(pending.item_id, pending.item):
             self._fold(pending)
             return False
-        self._pending.append(pending)
+        self._pending.append(self._anchored(pending))
         return True
 
     def sent(self, event_id: str) -> None:
@@ -83,12 +86,16 @@ class Outbox:
     def unanswered(self) -> list[RealtimeClientEvent | dict[str, Any]]:
         """What the connection was sent and has not answered, in order; it counts as unsent now."""
         events = [pending.queued for pending in self._pending if pending.sent]
-        self._pending = [replace(pending, sent=False) for pending in self._pending]
+        self._pending = [self._anchored(replace(p, sent=False)) for p in self._pending]
         return events
 
     def creates(self, item_id: str) -> bool:
         """Whether the server was asked to create this item and has not answered."""
         return any(p.item_id == item_id and p.kind == "create" for p in self._pending)
+
+    def place_of(self, item_id: str) -> str | None:
+        """The item that one is to follow in the mirror, where the server was told another."""
+        return next((p.after for p in self._pending if p.item_id == item_id and p.after), None)
 
     def confirmed(self, kind: Kind, item_id: str) -> None:
         """The server did what was asked."""
@@ -125,11 +132,26 @@ class Outbox:
             if node is not None:
                 node.item = item
             else:
-                mirror.insert(self._predecessor(pending.event.previous_item_id), item)
+                previous_id = pending.after or pending.event.previous_item_id
+                mirror.insert(self._predecessor(previous_id), item)
             self._drop_older_picture(item)
         elif node is not None:
             mirror.delete(pending.item_id)
         self._settle(pending)
+
+    def _anchored(self, pending: _Pending) -> _Pending:
+        """Have the event name an item that the server knows, and note which it named."""
+        event, queued = pending.event, pending.queued
+        if isinstance(event, ConversationItemDeleteEvent):
+            return pending
+        after = pending.after or event.previous_item_id
+        if after is None or after == "root":
+            return pending
+        anchor = self._session._record.anchor_of(after) or "root"
+        event.previous_item_id = anchor
+        if isinstance(queued, dict):
+            queued["previous_item_id"] = anchor
+        return replace(pending, after=None if anchor == after else after)
 
     def _predecessor(self, previous_id: str | None) -> str | None:
         if previous_id == "root":

@@ -24,10 +24,11 @@ from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from .caps import Host, renewal_limits
 from .edges import Edges
-from .failures import FailureStreak, fate_of_error, retry_after_s
+from .failures import FailureStreak, fate_of_error, is_complaint, retry_after_s
 from .microphone import InputBuffer, Microphone
 from .outbox import Outbox
 from .record import Record
+from .replay_limit import ReplayLimit
 from .requests import Requests
 from .server_events import ServerEvents
 from .supervisor import Supervisor
@@ -101,6 +102,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._agent_record = AgentRecord(
             self._record.played_to_its_end, self._record.response_is_over
         )
+        self._replay_limit = ReplayLimit()
         self._outbox = Outbox(self)
         self._wire: Wire | None = None
         self._edges = Edges(self)
@@ -260,11 +262,12 @@ class RealtimeSession(_impl.RealtimeSession):
             self._record.telling(event.get("event_id", ""), item.get("id", ""))
         self._outbox.sent(event.get("event_id", ""))
         if item.get("type") == "function_call_output":
-            self._answered.add(item["call_id"])
-            # The application asks for the reply to it by itself.
-            self._driver.feed(
-                f.ToolResultDelivered(self._driver.now, item["call_id"], expects_reply=False)
-            )
+            self._tool_answered(item["call_id"])
+
+    def _tool_answered(self, call_id: str) -> None:
+        self._answered.add(call_id)
+        # The application asks for the reply to it by itself.
+        self._driver.feed(f.ToolResultDelivered(self._driver.now, call_id, expects_reply=False))
 
     # -- what the server sends
 
@@ -282,6 +285,8 @@ class RealtimeSession(_impl.RealtimeSession):
             interrupts=turns is not None and turns.interrupt_response is not False,
         )
         match event.get("type"):
+            case "response.output_item.added":
+                self._replay_limit.model_spoke()
             case "response.done":
                 self._record.response_ends()
                 self._response_ended(event["response"])
@@ -309,6 +314,8 @@ class RealtimeSession(_impl.RealtimeSession):
     def _handle_error(self, event: RealtimeErrorEvent) -> None:
         fate = fate_of_error(event.error.code)
         event_id = event.error.event_id or ""
+        if not event_id and is_complaint({"type": event.error.type, "code": event.error.code}):
+            self._replay_limit.complained()
         self._outbox.refused(event_id)
         self._record.refused(event_id)
         # An item's waiter is settled by upstream, which then tells nobody.
@@ -326,6 +333,9 @@ class RealtimeSession(_impl.RealtimeSession):
     def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
         item_id = event.item.id or ""
         own = not self._outbox.creates(item_id)
+        event.previous_item_id = self._outbox.place_of(item_id) or self._record.place_after(
+            event.previous_item_id
+        )
         self._outbox.confirmed("create", item_id)
         if self._record.knows(item_id):
             return  # the replay told of it

@@ -8,6 +8,7 @@ from livekit.agents import llm
 
 from .._vendor.openai import realtime_model as _impl
 from ..core.playout import UNTRANSCRIBED
+from .replay_limit import anchor_of, answers_of, place_after
 
 if TYPE_CHECKING:
     from openai.types.realtime import ConversationItem
@@ -38,11 +39,12 @@ class Record:
         self._told: dict[str, str] = {}
         self.replaying = False
         """A replay is being written: what is queued now follows it."""
+        self._left_out: set[str] = set()
 
     @property
     def replays_something(self) -> bool:
         """Whether the last replay carried any item."""
-        return bool(self._replayed)
+        return bool(self._replayed - self._left_out)
 
     # -- the replay
 
@@ -68,6 +70,45 @@ class Record:
         item_id = self._told.pop(event_id, None)
         if item_id is not None and self._session._remote_chat_ctx.get(item_id) is not None:
             self._session._remote_chat_ctx.delete(item_id)
+
+    # -- what the connection is not told
+
+    def leave_out(self, item_ids: set[str]) -> None:
+        """The connection that is to serve does not know these items; they stay in the mirror."""
+        self._left_out = item_ids
+        for item in self._items if item_ids else ():
+            if (
+                item.id in item_ids
+                and item.type == "function_call_output"
+                and item.call_id not in self._session._answered
+            ):
+                self._session._tool_answered(item.call_id)
+
+    def leaves_out(self, item_id: str, item: llm.ChatItem | None) -> bool:
+        """Whether what becomes of an item is no business of the connection's: it does not know the
+        item, or not the call whose result that is."""
+        if not self._left_out:
+            return False
+        if (
+            item is not None
+            and item.type == "function_call_output"
+            and item.id in answers_of([*self._items, item], self._left_out)
+        ):
+            self._left_out.add(item.id)
+            self._session._tool_answered(item.call_id)
+        return item_id in self._left_out
+
+    def anchor_of(self, item_id: str) -> str | None:
+        """The item that the connection knows, after which it is to put what follows `item_id`."""
+        return anchor_of(self._items, item_id, self._left_out) if self._left_out else item_id
+
+    def place_after(self, item_id: str | None) -> str | None:
+        """Where in the mirror something belongs that the connection put after `item_id`."""
+        return place_after(self._items, item_id, self._left_out) if self._left_out else item_id
+
+    @property
+    def _items(self) -> list[llm.ChatItem]:
+        return self._session._remote_chat_ctx.to_chat_ctx().items
 
     # -- what the server confirms
 

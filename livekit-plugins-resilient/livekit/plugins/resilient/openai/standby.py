@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import WSMessage, WSMsgType
 from livekit.agents import APIConnectionError
 
+from ..core.limits import POISONED_WITHIN_S
+from .failures import is_complaint, is_refusal
 from .told import Event, Told
 from .wire import close_socket, is_event
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from .realtime import RealtimeSession
 
 __all__ = ["Standby"]
+
+# A close frame that came before the connection was lost is there already.
+_LAST_WORDS_S = 0.5
 
 _ENDS = frozenset({WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED})
 
@@ -40,7 +45,11 @@ class Standby:
         self._arrived: deque[WSMessage] = deque()
         self._pending: dict[str, Event] = {}
         self._settled = asyncio.Event()
-        self._lost = False
+        self._lost = self._broken = False
+        self._sent_at = 0.0
+        self._complained = False
+        self.refuses_replay = False
+        """Whether the server ended it because of what it was told; known once it is closed."""
         self._reader = asyncio.create_task(self._read(), name="resilient-openai-standby")
 
     async def send(self, events: list[Event]) -> None:
@@ -51,10 +60,12 @@ class Standby:
         """
         for event in events:
             self._pending[event["event_id"]] = event
+            self._sent_at = asyncio.get_running_loop().time()
             self._session.emit("openai_client_event_queued", event)
             try:
                 await self.socket.send_str(json.dumps(event))
             except ConnectionError as e:
+                self._broken = True
                 raise APIConnectionError("the new connection was lost") from e
 
     async def settled(self, timeout_s: float) -> None:
@@ -81,6 +92,8 @@ class Standby:
 
     async def close(self) -> None:
         """Give the connection up."""
+        if self._broken:  # the server may have said why
+            await asyncio.wait({self._reader}, timeout=_LAST_WORDS_S)
         await self.stop()
         await close_socket(self.socket)
 
@@ -93,7 +106,7 @@ class Standby:
         while True:
             message = await self.socket.receive()
             if message.type in _ENDS:
-                self._lost = True
+                self._ended()
                 self._settled.set()
                 return
             if message.type is not WSMsgType.TEXT or not is_event(message.data):
@@ -101,6 +114,12 @@ class Standby:
             if not self._answers(json.loads(message.data)):
                 self._arrived.append(message)
             self._settle()
+
+    def _ended(self) -> None:
+        self._lost = True
+        age_s = asyncio.get_running_loop().time() - self._sent_at
+        refuses = self._complained or is_refusal(self.socket.close_code)
+        self.refuses_replay = refuses and age_s < POISONED_WITHIN_S
 
     def _answers(self, event: Event) -> bool:
         """Take an answer off the list; False where upstream is to see it too."""
@@ -118,6 +137,7 @@ class Standby:
             case "conversation.item.done":
                 return True
             case "error":
+                self._complained |= is_complaint(event.get("error") or {})
                 sent = self._pending.pop((event.get("error") or {}).get("event_id") or "", None)
                 if sent is None:
                     return False

@@ -16,7 +16,7 @@ from ..core.reconnect import Redial, RedialLimits
 from ..core.renewal import Renewal
 from ..errors import ConnectionSuspectedError
 from ..log import logger
-from .failures import fate_of_close, final_refusal
+from .failures import fate_of_close, final_refusal, is_refusal
 from .handover import Handover
 from .told import Told
 from .wire import LeaveReason, Wire
@@ -67,6 +67,7 @@ class Supervisor:
     def turn_finished(self) -> None:
         """The model finished a turn: the connection is a good one."""
         self._redial.progressed()
+        self._session._replay_limit.turn_finished()
 
     async def run(self) -> None:
         """Serve the session until it is closed.
@@ -92,12 +93,20 @@ class Supervisor:
             # The first connection is told all by what upstream has queued.
             if self._served:
                 await self._restore(wire, answer_by)
-        except BaseException:
+        except BaseException as e:
             self._session._edges.gave_up()
             await wire.close()
+            if isinstance(e, APIConnectionError) and is_refusal(wire.close_code):
+                self._tell_less(e)
             raise
         self._served = True
-        await self._serve(wire, answer_by)
+        try:
+            await self._serve(wire, answer_by)
+        except APIConnectionError as e:
+            limit, now = self._session._replay_limit, self._loop.time()
+            if wire.left_for is None and limit.refuses(now, wire.close_code):
+                self._tell_less(e)
+            raise
 
     async def _dial(self) -> Any:
         log = self._session._connection_log
@@ -116,12 +125,15 @@ class Supervisor:
         except asyncio.TimeoutError as e:
             raise APIConnectionError("a new connection was not answered in time") from e
         except ConnectionError as e:
+            await wire.last_words()
             raise APIConnectionError("a new connection was lost at once") from e
         self._session._edges.replayed()
 
     async def _tell(self, wire: Wire) -> None:
-        session = self._session
-        for event in session._edges.news_for(Told(session)):
+        session, told = self._session, Told(self._session)
+        news = session._edges.news_for(told)
+        session._record.leave_out(told.left_out)
+        for event in news:
             session.emit("openai_client_event_queued", event)
             await wire.send_str(json.dumps(event))
         await wire.first_answer()
@@ -161,6 +173,25 @@ class Supervisor:
         return error
 
     # -- after it
+
+    def _tell_less(self, refusal: APIConnectionError) -> None:
+        """Leave out of the next connection what may be why the last one was refused.
+
+        Raises:
+            APIConnectionError: There is nothing left to leave out.
+        """
+        session, limit = self._session, self._session._replay_limit
+        if not limit.refused(Told(session).size, audio=session._edges.risked_audio):
+            label = session._realtime_model._provider_label
+            raise APIConnectionError(
+                f"{label} refuses a session that has no history", retryable=False
+            ) from refusal
+        if not limit.with_audio:
+            session._edges.leave_out_audio()
+        logger.warning(
+            "what a new connection was told is refused, the next one is told less",
+            extra={"items": limit.items, "audio": limit.with_audio},
+        )
 
     async def _recover(self, error: Exception) -> None:
         session = self._session

@@ -9,6 +9,7 @@ from livekit.agents.llm.remote_chat_context import RemoteChatContext
 from pydantic import BaseModel
 
 from .._vendor.openai import realtime_model as _impl
+from .replay_limit import answers_of, older_than_newest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +31,9 @@ class Told:
 
     def __init__(self, session: RealtimeSession) -> None:
         self._session = session
+        # Later news are of items that this connection is to know.
+        self._limit = session._replay_limit.items
+        self._left_out: set[str] | None = None
         self._settings: list[Event] = []
         self._told_tools = False
         self.items = RemoteChatContext()
@@ -38,6 +42,16 @@ class Told:
     def news(self) -> list[Event]:
         """The events that it lacks, as they go on the wire; they count as told from now on."""
         return [*self._news_of_settings(), *self._news_of_items()]
+
+    @property
+    def size(self) -> int:
+        """How many items of the history it is to know."""
+        return len(self._history().items)
+
+    @property
+    def left_out(self) -> set[str]:
+        """The items that it is not told."""
+        return set(self._left_out or ())
 
     def refused(self, item_id: str) -> None:
         """The server would not have an item."""
@@ -60,7 +74,7 @@ class Told:
 
     def _news_of_items(self) -> list[Event]:
         session = self._session
-        history = session.chat_ctx.copy(**_NOT_TOLD)
+        history = self._history()
         # Upstream compares with what its own record says that the server has.
         record, session._remote_chat_ctx = session._remote_chat_ctx, self.items
         try:
@@ -70,6 +84,14 @@ class Told:
         if events:
             self.items = _record_of(history)
         return self._wire(events)
+
+    def _history(self) -> llm.ChatContext:
+        history = self._session.chat_ctx.copy(**_NOT_TOLD)
+        if self._left_out is None:
+            self._left_out = older_than_newest(history.items, self._limit)
+        self._left_out |= answers_of(history.items, self._left_out)
+        history.items = [item for item in history.items if item.id not in self._left_out]
+        return history
 
     def _wire(self, events: Iterable[Any]) -> list[Event]:
         opts = self._session._opts

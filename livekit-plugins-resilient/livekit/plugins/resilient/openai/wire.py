@@ -97,6 +97,15 @@ class Wire:
             raise APIConnectionError("the connection was closed before the server said anything")
         self._waiting.append(message)
 
+    async def last_words(self) -> None:
+        """Read what came before the connection was lost, so that `close_code` says why."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._to_the_end(), _CLOSE_ANSWER_S)
+
+    async def _to_the_end(self) -> None:
+        while (await self._socket.receive()).type is aiohttp.WSMsgType.TEXT:
+            pass
+
     def switch(self, standby: Standby) -> Any:
         """Go on with another socket; returns the old one, which the caller closes."""
         old, self._socket = self._socket, standby.socket
