@@ -39,9 +39,9 @@ under way. What is older would have the model answer a question from before the 
 Source: our choice. Date: 2026-11."""
 
 POISONED_WITHIN_S = 5.0
-"""Seconds after a resume in which a death is put down to the handle. Poisoned ones were seen to
-kill every connection within a second or two. Source: report googleapis/python-genai#2290; the
-margin is our choice. Date: 2026-11."""
+"""Seconds after a resume or a replay in which a death is put down to the handle, or to what was
+told. Poisoned handles were seen to kill every connection within a second or two. Source: report
+googleapis/python-genai#2290; the margin is our choice. Date: 2026-11."""
 
 # --- what a handle stands for -------------------------------------------------------------------
 
