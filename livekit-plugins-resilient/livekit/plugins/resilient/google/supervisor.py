@@ -8,13 +8,13 @@ import random
 from typing import TYPE_CHECKING
 
 from livekit.agents import APIConnectionError, utils
-from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
 from websockets.exceptions import InvalidStatus
 
 from ..background import Background
 from ..core.handover import HANDOVER_NEVER, Notice, handover_at
 from ..core.limits import HANDLE_WAIT_S, OVERLAP_RETRY_S, POISONED_WITHIN_S
-from ..core.reconnect import Redial, RedialLimits
+from ..core.reconnect import Redial
+from ..dialling import Dialling
 from ..errors import ConnectionSuspectedError
 from ..events import ContinuationRejected, GoAwayReceived
 from ..log import logger
@@ -40,20 +40,11 @@ class Supervisor:
 
     def __init__(self, session: RealtimeSession) -> None:
         self._session = session
-        options, given = session._resilience, session._opts.conn_options
-        own = given is not DEFAULT_API_CONNECT_OPTIONS
-        base_s = (own and given.retry_interval) or options.redial_base_s
-        self._connect_timeout_s = (own and given.timeout) or options.connect_timeout_s
-        limits = RedialLimits(
-            deadline_s=options.reconnect_deadline_s,
-            base_s=base_s,
-            cap_s=max(base_s, options.redial_cap_s),
-            healthy_after_s=options.healthy_after_s,
-            max_redials=given.max_retry if own else None,
-        )
-        self._redial = Redial(limits)
+        dialling = Dialling.of(session._resilience, session._opts.conn_options)
+        self._connect_timeout_s = dialling.connect_timeout_s
+        self._redial = Redial(dialling.limits)
         # A server that is drained announces the end of every new connection as well.
-        self._moves = Redial(dataclasses.replace(limits, max_redials=None))
+        self._moves = Redial(dataclasses.replace(dialling.limits, max_redials=None))
         self._now = asyncio.get_running_loop().time
         self._line: Line | None = None
         self._resumes = False

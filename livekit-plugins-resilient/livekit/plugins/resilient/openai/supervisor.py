@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import ServerTimeoutError
 from livekit.agents import APIConnectionError, APIError
-from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
 
-from ..core.reconnect import Redial, RedialLimits
+from ..core.reconnect import Redial
 from ..core.renewal import Renewal
+from ..dialling import Dialling
 from ..errors import ConnectionSuspectedError
 from ..log import logger
 from .failures import fate_of_close, final_refusal, is_refusal
@@ -36,19 +36,10 @@ class Supervisor:
 
     def __init__(self, session: RealtimeSession) -> None:
         self._session = session
-        options, given = session._resilience, session._opts.conn_options
-        own = given is not DEFAULT_API_CONNECT_OPTIONS
-        base_s = (own and given.retry_interval) or options.redial_base_s
-        self._connect_timeout_s = (own and given.timeout) or options.connect_timeout_s
-        self._redial = Redial(
-            RedialLimits(
-                deadline_s=options.reconnect_deadline_s,
-                base_s=base_s,
-                cap_s=max(base_s, options.redial_cap_s),
-                healthy_after_s=options.healthy_after_s,
-                max_redials=given.max_retry if own else None,
-            )
-        )
+        given = session._opts.conn_options
+        dialling = Dialling.of(session._resilience, given)
+        self._connect_timeout_s = dialling.connect_timeout_s
+        self._redial = Redial(dialling.limits)
         renewal = Renewal(session._renewal_limits())
         self._handover = Handover(session, renewal, self._connect_timeout_s, self._moved)
         # Upstream bounds its own part of a dial, and has its own timer of a connection's age.
