@@ -9,6 +9,7 @@ from google.genai import types
 from .._vendor.google import realtime_api as _impl
 from ..events import AudioDropped
 from ..gap_audio import GapAudio
+from ..queues import drain
 
 if TYPE_CHECKING:
     from .._vendor.google.api_proto import ClientEvents
@@ -33,14 +34,10 @@ class Outgoing:
         are issued again by the driver, and both would be sent twice. An answer to a call that was
         refused belongs to the session that made the call.
         """
-        session, kept = self._session, []
-        while not session._msg_ch.empty():
-            event = session._msg_ch.recv_nowait()
-            if isinstance(event, types.LiveClientRealtimeInput):
-                kept.append(event)
-        for event in kept:
-            if not self.keeps(event):
-                session._msg_ch.send_nowait(event)
+        queue = self._session._msg_ch
+        for event in drain(queue):
+            if isinstance(event, types.LiveClientRealtimeInput) and not self.keeps(event):
+                queue.send_nowait(event)
 
     def keeps(self, event: ClientEvents) -> bool:
         """Whether an event is not for the queue now, because no connection can take it."""

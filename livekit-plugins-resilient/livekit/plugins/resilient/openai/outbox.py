@@ -16,6 +16,7 @@ from openai.types.realtime import ConversationItemCreateEvent, ConversationItemD
 from pydantic import ValidationError
 
 from .._vendor.openai.utils import openai_item_to_livekit_item
+from ..queues import drain
 
 if TYPE_CHECKING:
     from openai.types.realtime import RealtimeClientEvent
@@ -112,13 +113,10 @@ class Outbox:
         """Do in the mirror what is pending, and settle who waits for it."""
         if not self._pending:
             return
-        queue, kept = self._session._msg_ch, []
-        while not queue.empty():
-            event = queue.recv_nowait()
+        queue = self._session._msg_ch
+        for event in drain(queue):
             if not any(pending.queued is event for pending in self._pending):
-                kept.append(event)
-        for event in kept:
-            queue.send_nowait(event)
+                queue.send_nowait(event)
         pending, self._pending = self._pending, []
         for one in pending:
             self._fold(one)

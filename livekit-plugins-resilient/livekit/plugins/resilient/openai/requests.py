@@ -17,6 +17,7 @@ from openai.types.realtime import ResponseCreateEvent
 
 from ..core import facts as f
 from ..core.limits import TIMES_PUT_OFF, TRACKED_GENERATIONS
+from ..queues import drain
 from .wire import brings_audio, dies_with_connection
 
 if TYPE_CHECKING:
@@ -93,13 +94,11 @@ class Requests:
         Args:
             with_audio: Microphone audio is dropped too, because it is sent another way.
         """
-        queue = self._session._msg_ch
-        kept = []
-        while not queue.empty():
-            event = queue.recv_nowait()
-            if not dies_with_connection(event) and not (with_audio and brings_audio(event)):
-                kept.append(event)
-        return kept
+        return [
+            event
+            for event in drain(self._session._msg_ch)
+            if not dies_with_connection(event) and not (with_audio and brings_audio(event))
+        ]
 
     def reissue(self, request_id: str) -> None:
         """Send a request again, unless it was given up."""
