@@ -97,14 +97,14 @@ class Context:
     def _pass_on(self, results: Sequence[llm.FunctionCallOutput]) -> None:
         """Answer calls, or tell their results where the session does not know of the call."""
         native, in_words = self._by_form(results)
+        responses = self._responses(native)
         if native:
-            responses = self._responses(native)
             ids = [item.id for item in native]
             event = ContextResponse(function_responses=responses, item_ids=ids)
             self._session._send_client_event(event)
         if in_words:
             self._tell(in_words, complete=any(item.reply_required for item in in_words))
-        self._delivered(native, in_words)
+        self._delivered(native, responses, in_words)
 
     def answer_again(self, call_ids: Sequence[str]) -> None:
         """Answer calls that the server repeated; their tools do not run again (R10)."""
@@ -148,15 +148,23 @@ class Context:
     def _delivered(
         self,
         native: Sequence[llm.FunctionCallOutput],
+        responses: Sequence[types.FunctionResponse],
         in_words: Sequence[llm.FunctionCallOutput],
     ) -> None:
-        """Note what a connection is given: each result counts once, each delivery is told."""
+        """Note what a connection is given: each result counts once, each delivery is told.
+
+        Args:
+            native: Results that went as the answers to their calls.
+            responses: Those answers.
+            in_words: Results that were told.
+        """
         session = self._session
         calls, driver, here = session._calls, session._driver, session._connection
         silent = types.FunctionResponseScheduling.SILENT
-        results = [*native, *in_words]
-        for result, response in zip(results, self._responses(results), strict=True):
-            is_native = result in native
+        unsent = self._responses(in_words)
+        given = [*zip(native, responses, strict=True), *zip(in_words, unsent, strict=True)]
+        for number, (result, response) in enumerate(given):
+            is_native = number < len(native)
             came_on = calls.came_on(result.call_id)
             if came_on is not None and came_on != here:
                 form: Literal["native", "text"] = "native" if is_native else "text"
@@ -242,19 +250,20 @@ class Context:
             self._coverage.adopt(item.id for item in context.items)
             session._chat_ctx = context
             return False
-        open_before = set(self._coverage.open_items)
-        news = {item.id for item in self._adopt(context)} | open_before
-        items = [item for item in session._chat_ctx.items if item.id in news]
+        self._adopt(context)
+        untold = self._coverage.open_items
+        items = [item for item in session._chat_ctx.items if item.id in untold]
         results = [item for item in items if item.type == "function_call_output"]
-        native: list[llm.FunctionCallOutput] = []
         if resumed:
             session._calls.resumed(session._connection)
-            native, in_words = self._by_form(results)
-            await self._tell_difference(live, items, native)
+        # A fresh session knows none of the calls.
+        native, in_words = self._by_form(results)
+        responses = self._responses(native)
+        if resumed:
+            await self._tell_difference(live, items, native, responses)
         else:
-            _, in_words = self._by_form(results)
             await self._seed(live)
-        self._delivered(native, in_words)
+        self._delivered(native, responses, in_words)
         return bool(native)
 
     async def _tell_difference(
@@ -262,6 +271,7 @@ class Context:
         live: LiveSession,
         items: Sequence[llm.ChatItem],
         native: Sequence[llm.FunctionCallOutput],
+        responses: list[types.FunctionResponse],
     ) -> None:
         session, coverage = self._session, self._coverage
         coverage.resumed()
@@ -272,7 +282,7 @@ class Context:
             await live.send_client_content(turns=turns, turn_complete=False)
             coverage.sent([item.id for item in rest], session._driver.now, live.sent)
         if native:
-            await live.send_tool_response(function_responses=self._responses(native))
+            await live.send_tool_response(function_responses=responses)
             coverage.sent(answers, session._driver.now, live.sent)
 
     async def _seed(self, live: LiveSession) -> None:
