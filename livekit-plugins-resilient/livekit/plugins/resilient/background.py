@@ -21,6 +21,11 @@ class Background:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def finished(self) -> None:
+        """Wait for the end of what runs, without cutting it short."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
     async def aclose(self) -> None:
         """Cancel what still runs, and wait for its end."""
         for task in self._tasks:

@@ -105,7 +105,8 @@ class RealtimeSession(_impl.RealtimeSession):
         # Number of the connection that serves.
         self._connection = 0
         self._turn_finished = False
-        self._handover: HandedOver | None = None
+        # Whether the connection that is left for the next serves until that does; None for neither.
+        self._overlaps: bool | None = None
         self._mode: ReconnectMode = "fresh"
         self._message: types.LiveServerMessage | None = None
         realtime_model._opts.http_options = patient_pings(
@@ -170,9 +171,9 @@ class RealtimeSession(_impl.RealtimeSession):
         reconnected = self._connection_log.connected(now, self._mode)
         self._connected = True
         self._driver.tell(reconnected)
-        handover, self._handover = self._handover, None
-        if handover is not None:
-            self._driver.tell(HandedOver(now, handover.overlapped))
+        overlapped, self._overlaps = self._overlaps, None
+        if overlapped is not None:
+            self._driver.tell(HandedOver(now, overlapped))
         self._outgoing.release(reconnected=again)
         self._driver.feed(self._turns.connected(suspected=self._suspected, answers=answers))
         self._suspected = False
@@ -189,7 +190,7 @@ class RealtimeSession(_impl.RealtimeSession):
 
     def _handing_over(self, *, overlapped: bool) -> None:
         """A connection is left for the next one, as planned."""
-        self._handover = HandedOver(self._driver.now, overlapped)
+        self._overlaps = overlapped
         self._late.next_turn()
         self._outgoing.sort_out()
 

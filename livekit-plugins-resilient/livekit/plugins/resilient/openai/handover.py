@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiohttp import WSServerHandshakeError
 from livekit.agents import APIConnectionError
 
+from ..background import Background
 from ..log import logger
 from .standby import Standby
 from .told import Told
@@ -62,7 +63,7 @@ class Handover:
         self._on_moved = on_moved
         self._urgent: LeaveReason | None = None
         self._called = asyncio.Event()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = Background()
 
     def call(self, reason: LeaveReason) -> None:
         """Leave the connection now, whatever is under way."""
@@ -88,8 +89,7 @@ class Handover:
 
     async def close(self) -> None:
         """Wait until the connections that were left are closed, which takes a moment at most."""
-        if self._closing:
-            await asyncio.wait(self._closing)
+        await self._closing.finished()
 
     async def _due(self) -> LeaveReason:
         self._called.clear()
@@ -215,6 +215,4 @@ class Handover:
         self._session._edges.handed_over(standby)
         self._on_moved()
         self._renewal.connected(self._driver.now)
-        closing: asyncio.Task[Any] = asyncio.create_task(close_socket(old))
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        self._closing.start(close_socket(old))
