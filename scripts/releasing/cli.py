@@ -7,13 +7,12 @@ nothing is left behind.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 
 from vendoring.errors import COULD_NOT_RUN, VendoringError
 from vendoring.layout import Layout
+from vendoring.terminal import interruptible, progress
 
 from .release import Wish, release
 
@@ -41,25 +40,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _progress(text: str) -> None:
-    print(f"{text} ...", file=sys.stderr, flush=True)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def main(argv: Sequence[str] | None = None, layout: Layout | None = None) -> int:
     """Run the command; a VendoringError becomes one sentence."""
     parser = _parser()
     args = parser.parse_args(argv)
     if args.no_install and not args.rehearsal:
         parser.error("--no-install goes only with --rehearsal: a release has to be installed once")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    interruptible()
     wish = Wish(rehearsal=args.rehearsal, pythons=args.python, install=not args.no_install)
     try:
-        outcome = release(layout or Layout.here(), wish, _progress)
+        outcome = release(layout or Layout.here(), wish, progress)
     except VendoringError as e:
         print(f"error: {e}", file=sys.stderr)
         return e.exit_code

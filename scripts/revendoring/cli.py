@@ -7,14 +7,13 @@ run or was interrupted; then nothing was changed.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from vendoring.errors import COULD_NOT_RUN, VendoringError
 from vendoring.layout import Layout
+from vendoring.terminal import check_writable, interruptible, progress
 from vendoring.versions import Version
 
 from .revendor import Wish, revendor
@@ -47,30 +46,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _progress(text: str) -> None:
-    print(f"{text} ...", file=sys.stderr, flush=True)
-
-
-def _check_writable(path: Path | None) -> None:
-    """A report that cannot be written is better told before the work than after it."""
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        raise VendoringError(f"--markdown: {path} cannot be written: its folder must exist")
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def main(argv: Sequence[str] | None = None, layout: Layout | None = None) -> int:
     """Run the command; a VendoringError becomes one sentence."""
     args = _parser().parse_args(argv)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    interruptible()
     try:
-        _check_writable(args.markdown)
+        if args.markdown is not None:
+            check_writable(args.markdown, "--markdown")
         version = None if args.newest else Version.parse(args.version)
         wish = Wish(version, keep=not args.check, tests=None if args.no_tests else args.tests)
-        outcome = revendor(layout or Layout.here(), wish, _progress)
+        outcome = revendor(layout or Layout.here(), wish, progress)
     except VendoringError as e:
         print(f"error: {e}; nothing was changed", file=sys.stderr)
         return COULD_NOT_RUN

@@ -21,6 +21,7 @@ from .leak import check_repository
 from .locks import locked_version
 from .patchfile import Patch
 from .review import review
+from .terminal import check_writable, progress
 from .verify import verify, versions_to_check
 from .versions import Version
 
@@ -43,25 +44,19 @@ def _fetch(layout: Layout, args: argparse.Namespace) -> int:
     return 0
 
 
-def _progress(text: str) -> None:
-    print(f"{text} ...", file=sys.stderr, flush=True)
-
-
 def _verify(layout: Layout, args: argparse.Namespace) -> int:
     versions = [Version.parse(text) for text in args.version]
     if args.locked and versions:
         raise VendoringError("verify: give either --locked or versions, not both")
     for path in filter(None, (args.json, args.markdown)):
-        _check_writable(path)
+        check_writable(path, "verify")
     unsupported: list[Version] = []
     if args.locked:
         versions = [locked_version(layout)]
     elif not versions:
         versions, unsupported = versions_to_check(layout, ask_index=not args.static, pre=args.pre)
     began_at = time.monotonic()
-    report = verify(
-        layout, versions, probes=not args.static, unsupported=unsupported, log=_progress
-    )
+    report = verify(layout, versions, probes=not args.static, unsupported=unsupported, log=progress)
     print(f"done in {time.monotonic() - began_at:.0f} s", file=sys.stderr)
     print(report.table())
     for line in report.details():
@@ -71,12 +66,6 @@ def _verify(layout: Layout, args: argparse.Namespace) -> int:
     if args.markdown is not None:
         args.markdown.write_text(report.markdown(), "utf-8")
     return report.exit_code
-
-
-def _check_writable(path: Path) -> None:
-    """A report that cannot be written is better told before the work than after it."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise VendoringError(f"verify: {path} cannot be written: its folder must exist")
 
 
 def _show(layout: Layout, args: argparse.Namespace) -> int:
