@@ -46,10 +46,6 @@ class Coverage:
         """Whether the item was queued for the server, sent, or came from it."""
         return item_id in self._known
 
-    def is_open(self, item_id: str) -> bool:
-        """Whether a session restored from the newest handle would not know the item."""
-        return item_id in self._open or item_id not in self._known
-
     @property
     def open_items(self) -> Collection[str]:
         """The known items that the newest handle does not stand for, oldest first."""
