@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from livekit.plugins.resilient.core import facts as f
-from livekit.plugins.resilient.core.limits import OPENAI_LIVENESS_TIMEOUT_S
+from livekit.plugins.resilient.core.limits import OPENAI_LIVENESS_TIMEOUT_S, SILENT_AFTER_S
 from livekit.plugins.resilient.driver import Driver
 from livekit.plugins.resilient.events import (
     GenerationFinalised,
@@ -104,7 +104,7 @@ async def test_a_stalled_reply_is_finalised_by_the_timer_and_its_own_facts_wait(
     driver, carrier = make(ResilienceOptions(redrive=False, liveness_timeout_s=None))
     driver.feed(f.Connected(driver.now))
     driver.feed(f.GenerationOpened(driver.now, "g1"))
-    await asyncio.sleep(14.9)
+    await asyncio.sleep(SILENT_AFTER_S - 0.1)
     assert carrier.done == []
     await asyncio.sleep(0.2)
     assert carrier.done == [("finalise", "g1")]
@@ -132,7 +132,7 @@ async def test_a_session_that_fails_to_carry_out_a_decision_does_not_stop_the_dr
     driver.feed(f.Connected(driver.now))
     driver.feed(f.UserTurnEnded(driver.now))
     driver.feed(f.GenerationOpened(driver.now, "g1"))
-    await asyncio.sleep(15.1)
+    await asyncio.sleep(SILENT_AFTER_S + 0.1)
     assert [kind for kind, *_ in carrier.done] == ["finalise", "redrive"]
 
 
@@ -150,7 +150,7 @@ async def test_outcomes_are_told() -> None:
     await cut_reply(driver)
     driver.feed(f.PlaybackFinished(driver.now, "g1", 2.0))
     driver.feed(f.Connected(driver.now))
-    await asyncio.sleep(16)
+    await asyncio.sleep(SILENT_AFTER_S + 1)
     assert [type(e) for e in carrier.events] == [RedriveDecided, RedriveOutcome]
 
 

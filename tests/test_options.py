@@ -21,6 +21,7 @@ REQUIRED = (
     "reply_timeout_s",
     "goaway_margin_s",
     "speech_quiet_s",
+    "finalise_working_after_s",
 )
 WATCHDOGS = {  # option: bound
     "finalise_interrupted_after_s": "interrupted_after_s",
@@ -28,9 +29,9 @@ WATCHDOGS = {  # option: bound
     "finalise_stalled_after_s": "stalled_after_s",
     "finalise_silent_after_s": "silent_after_s",
     "liveness_timeout_s": "liveness_timeout_s",
-    "liveness_reply_after_s": "reply_silent_after_s",
     "liveness_speech_after_s": "unheard_after_s",
 }
+OFF_BY_DEFAULT = {"liveness_reply_after_s": "reply_silent_after_s"}
 PROVIDERS = ("renewal_wait_s",)  # times that the provider decides by default
 SWITCHED_OFF_BY_NONE = ("gap_audio_s",)  # times that no bound of the core is made from
 
@@ -47,10 +48,13 @@ def test_only_two_ways_to_play_on_are_known() -> None:
 
 def test_every_time_is_checked_here() -> None:
     named = {f.name for f in dataclasses.fields(ResilienceOptions) if f.name.endswith("_s")}
-    assert named == {*REQUIRED, *PROVIDERS, *WATCHDOGS, *SWITCHED_OFF_BY_NONE}
+    assert named == {*REQUIRED, *PROVIDERS, *WATCHDOGS, *OFF_BY_DEFAULT, *SWITCHED_OFF_BY_NONE}
 
 
-@pytest.mark.parametrize("field", [*REQUIRED, *PROVIDERS, *WATCHDOGS, *SWITCHED_OFF_BY_NONE])
+@pytest.mark.parametrize(
+    "field",
+    [*REQUIRED, *PROVIDERS, *WATCHDOGS, *OFF_BY_DEFAULT, *SWITCHED_OFF_BY_NONE],
+)
 @pytest.mark.parametrize(
     "value", [0, -1.0, float("nan"), float("inf"), True, "3", [1]], ids=lambda value: repr(value)
 )
@@ -77,7 +81,9 @@ def test_none_is_kept_where_it_switches_off(option: str) -> None:
     assert getattr(build(**{option: None}), option) is None
 
 
-@pytest.mark.parametrize(("option", "bound"), [*WATCHDOGS.items(), ("redrive_after_s",) * 2])
+@pytest.mark.parametrize(
+    ("option", "bound"), [*WATCHDOGS.items(), *OFF_BY_DEFAULT.items(), ("redrive_after_s",) * 2]
+)
 def test_a_time_reaches_the_core(option: str, bound: str) -> None:
     assert getattr(build(**{option: 4.25}).bounds(8.0), bound) == 4.25
 
@@ -88,7 +94,7 @@ def test_a_time_reaches_the_core(option: str, bound: str) -> None:
         ({"redial_base_s": 9.0}, "redial_base_s"),
         ({"redial_cap_s": 0.1}, "redial_base_s"),
         ({"reconnect_deadline_s": 9.0}, "connect_timeout_s"),
-        ({"redrive_after_s": 15.5}, "redrive_after_s"),
+        ({"redrive_after_s": 30.5}, "redrive_after_s"),
         ({"finalise_silent_after_s": 2.0}, "redrive_after_s"),
     ],
 )
@@ -150,3 +156,28 @@ def test_a_speech_rate_is_above_0(value: object) -> None:
 def test_on_event_is_callable() -> None:
     with pytest.raises(OptionError, match="on_event"):
         build(on_event=3)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("finalise_stalled_after_s", 4.0),
+        ("finalise_silent_after_s", 15),
+        ("finalise_working_after_s", 10.0),
+        ("finalise_complete_after_s", 1.0),
+        ("liveness_reply_after_s", 8.0),
+        ("reply_timeout_s", 5.0),
+    ],
+)
+def test_a_bound_that_would_cut_calls_on_record_is_warned_about_by_name(
+    field: str, value: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert getattr(build(**{field: value}), field) == value
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith(f"{field}=")
+
+
+def test_the_defaults_are_not_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    build()
+    assert caplog.records == []

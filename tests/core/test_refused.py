@@ -8,7 +8,9 @@ from livekit.plugins.resilient.core import Bounds, Conversation, Fact
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import Decision, RecordOutcome, Redrive
 
-BOUNDS = Bounds(liveness_timeout_s=None, reply_silent_after_s=None, unheard_after_s=None)
+BOUNDS = Bounds(
+    stalled_after_s=4.0, silent_after_s=15.0, liveness_timeout_s=None, unheard_after_s=None
+)
 UP = f.Connected(0.0)
 BUSY = f.GenerationOpened(10.0, "g")
 SOUNDS = (f.AudioReceived(11.0, "g", 9.0), f.PlaybackStarted(11.0, "g"))

@@ -20,7 +20,10 @@ from livekit.plugins.resilient.core.decisions import (
     RedriveCause,
 )
 
-QUIET = Bounds(liveness_timeout_s=None, reply_silent_after_s=None, unheard_after_s=None)
+# Short ones, to reckon with.
+QUIET = Bounds(
+    stalled_after_s=4.0, silent_after_s=15.0, liveness_timeout_s=None, unheard_after_s=None
+)
 UP = f.Connected(0.0)
 DROP = f.Disconnected(20.0)
 

@@ -18,7 +18,9 @@ from livekit.plugins.resilient.core.decisions import (
     SuspectDead,
 )
 
-QUIET = Bounds(liveness_timeout_s=None)
+# Short ones, to reckon with; what the defaults are is tested apart.
+SHORT = Bounds(stalled_after_s=4.0, silent_after_s=15.0, working_after_s=40.0)
+QUIET = dataclasses.replace(SHORT, liveness_timeout_s=None)
 CONNECTED = f.Connected(0.0)
 OPENED = (CONNECTED, f.GenerationOpened(10.0, "g"))
 SPOKEN = (*OPENED, f.AudioReceived(11.0, "g", 2.0))
@@ -289,9 +291,10 @@ def test_late_facts_of_a_finalised_generation_are_ignored() -> None:
 
 # --- liveness -----------------------------------------------------------------------------------
 
-LIVE = Bounds(liveness_timeout_s=25.0)
+LIVE = dataclasses.replace(SHORT, liveness_timeout_s=25.0, reply_silent_after_s=8.0)
 ASKED = (CONNECTED, f.ReplyRequested(10.0, "r"))
-SPOKE = (CONNECTED, f.LocalSpeechHinted(9.0), f.LocalSpeechHinted(10.0))
+PONG = f.PongArrived(5.0, 0.1)
+SPOKE = (CONNECTED, PONG, f.LocalSpeechHinted(9.0), f.LocalSpeechHinted(10.0))
 
 
 @pytest.mark.parametrize(
@@ -320,7 +323,21 @@ SPOKE = (CONNECTED, f.LocalSpeechHinted(9.0), f.LocalSpeechHinted(10.0))
         ),
         pytest.param(SPOKE, "caller_unheard", 18.0, 18.0, id="8 after the end of speech"),
         pytest.param(
-            (*SPOKE, f.PongArrived(12.0)), "caller_unheard", 18.0, 18.0, id="pongs do not save it"
+            (*SPOKE, f.PongArrived(12.0)), "caller_unheard", 32.0, 32.0, id="22 on a live path"
+        ),
+        pytest.param(
+            (CONNECTED, *SPOKE[2:]),
+            "nothing_arrived",
+            25.0,
+            25.0,
+            id="a path that never answered is not known to be dead",
+        ),
+        pytest.param(
+            (CONNECTED, f.PongArrived(5.0, 5.0), *SPOKE[2:]),
+            "nothing_arrived",
+            30.0,
+            25.0,
+            id="nor one that is slow to answer",
         ),
         pytest.param(
             (*SPOKE, f.MessageArrived(10.5), f.LocalSpeechHinted(11.0)),
@@ -390,3 +407,110 @@ def test_a_new_connection_is_not_blamed_for_the_old_one() -> None:
 def test_a_connection_in_the_gap_is_not_suspected() -> None:
     conversation = after(*SPOKE, f.Disconnected(11.0), bounds=LIVE)
     assert conversation.next_deadline() is None
+
+
+def test_sound_proves_nothing_where_the_application_finds_the_turns() -> None:
+    quiet = changed(LIVE, liveness_timeout_s=None)
+    spoke = (CONNECTED, PONG, f.LocalSpeechHinted(9.0, to_be_heard=False))
+    assert after(*spoke, bounds=quiet).next_deadline() is None
+
+
+def test_each_false_alarm_doubles_the_time_to_the_next_until_the_caller_is_heard() -> None:
+    bounds = changed(LIVE, liveness_timeout_s=None, reply_silent_after_s=None)
+    conversation = after(*SPOKE, bounds=bounds)
+    assert len(conversation.due(18.0)) == 1
+    for at, wait_s in ((20.0, 12.0), (60.0, 24.0), (120.0, 48.0)):
+        conversation.receive(f.Connected(at))
+        conversation.receive(f.PongArrived(at + 1.0))
+        conversation.receive(f.LocalSpeechHinted(at + 2.0))
+        assert conversation.next_deadline() == at + 2.0 + 2.0 + wait_s
+        assert len(conversation.due(at + 4.0 + wait_s)) == 1
+    conversation.receive(f.UserTurnEnded(200.0))
+    conversation.receive(f.Connected(201.0))
+    conversation.receive(f.PongArrived(202.0))
+    conversation.receive(f.LocalSpeechHinted(203.0))
+    assert SuspectDead("caller_unheard", 10.0) in conversation.due(211.0)
+
+
+# --- patience -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("facts", "at"),
+    [
+        pytest.param(OPENED, 50.0, id="silent"),
+        pytest.param(SPOKEN, 53.0, id="stalled"),
+        pytest.param((*OPENED, f.ToolCallOpened(11.0, "g", "c")), 51.0, id="after a call"),
+    ],
+)
+def test_a_provider_that_may_be_at_work_is_given_longer(facts: tuple[Fact, ...], at: float) -> None:
+    assert after(*facts, f.PauseExpected(12.0, "g")).next_deadline() == at
+
+
+def test_the_longer_time_is_never_a_shorter_one() -> None:
+    bounds = changed(QUIET, silent_after_s=90.0, stalled_after_s=None)
+    conversation = after(*OPENED, f.PauseExpected(12.0, "g"), bounds=bounds)
+    assert conversation.next_deadline() == 100.0
+    conversation.receive(f.AudioReceived(13.0, "g", 1.0))
+    assert conversation.next_deadline() is None
+
+
+def test_the_defaults_are_longer_than_any_pause_of_a_healthy_call_on_record() -> None:
+    bounds = Bounds()
+    assert bounds.silent_after_s is not None
+    assert bounds.stalled_after_s is not None
+    assert min(bounds.silent_after_s, bounds.stalled_after_s) >= 20.0
+    assert bounds.reply_silent_after_s is None
+
+
+# --- what only captions opened ------------------------------------------------------------------
+
+CAPTION = (CONNECTED, f.GenerationOpened(10.0, "g", by_caption=True))
+SAID = (*CAPTION, f.TextReceived(10.0, "g", is_caption=True))
+
+
+@pytest.mark.parametrize("facts", [CAPTION, SAID], ids=["the caller's words", "the agent's"])
+def test_what_only_captions_opened_is_closed_and_owed_nothing(facts: tuple[Fact, ...]) -> None:
+    conversation = after(*facts)
+    deadline = conversation.next_deadline()
+    assert deadline is not None
+    decisions = fires(conversation, deadline)
+    assert [getattr(d, "reason", None) for d in decisions] == ["captions"]
+    assert conversation.next_deadline() is None
+    assert not conversation.owes_reply
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        f.AudioReceived(11.0, "g", 1.0),
+        f.TextReceived(11.0, "g"),
+        f.ToolCallOpened(11.0, "g", "c"),
+    ],
+)
+def test_output_makes_a_reply_of_it(output: Fact) -> None:
+    conversation = after(*SAID, output)
+    deadline = conversation.next_deadline()
+    assert deadline is not None
+    assert getattr(conversation.due(deadline)[0], "reason", None) == "stalled"
+
+
+def test_words_that_may_be_no_turn_are_not_answered_by_force() -> None:
+    conversation = after(*CAPTION, f.UserTurnEnded(10.0, certain=False))
+    assert conversation.owes_reply
+    assert [type(d) for d in fires(conversation, 25.0)] == [FinaliseGeneration]
+    assert conversation.next_deadline() is None
+    assert not conversation.owes_reply
+
+
+def test_without_a_generation_they_are_forgotten_in_the_same_time() -> None:
+    conversation = after(CONNECTED, f.UserTurnEnded(10.0, certain=False))
+    assert fires(conversation, 25.0) == ()
+    assert not conversation.owes_reply
+
+
+def test_a_reconnect_has_them_answered() -> None:
+    conversation = after(
+        *CAPTION, f.UserTurnEnded(10.0, certain=False), f.Disconnected(11.0), f.Connected(12.0)
+    )
+    assert not conversation.owes_reply or conversation.next_deadline() is not None

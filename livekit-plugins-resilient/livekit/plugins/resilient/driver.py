@@ -24,10 +24,12 @@ from .core.decisions import (
     Redrive,
     SuspectDead,
 )
-from .core.limits import Bounds
+from .core.limits import LATE_AFTER_S, LOOK_EVERY_S, STALL_TOLD_S, Bounds
+from .core.state import Link
 from .events import (
     FirstAudioAfterReconnect,
     GenerationFinalised,
+    LoopStalled,
     RedriveDecided,
     RedriveOutcome,
     ResilienceEvent,
@@ -43,6 +45,10 @@ __all__ = ["Carrier", "Driver"]
 
 # A loop may fire a timer early by its clock's resolution.
 _TIMER_SLACK_S = 0.001
+
+# Rounds of the loop from a deadline to its judgement: a message that has arrived is read, decrypted
+# and taken apart within fewer.
+_READ_ROUNDS = 20
 
 
 class Carrier(Protocol):
@@ -93,6 +99,7 @@ class Driver:
         self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._judging: asyncio.Handle | None = None
         self._waiting: deque[f.Fact] = deque()
         self._busy = False
         self._opened_at: dict[str, float] = {}
@@ -100,6 +107,8 @@ class Driver:
         self._hint = SpeechHint() if options.speech_hint else None
         self.heard_speech_at: float | None = None
         """When the microphone last sounded like speech; None for never."""
+        self.slept_s = 0.0
+        """Seconds that the event loop was blocked while a connection served."""
 
     @property
     def now(self) -> float:
@@ -148,6 +157,12 @@ class Driver:
         """Whether nothing is under way and the caller has heard all that arrived."""
         return self._rests_at() <= self.now
 
+    @property
+    def has_been_heard(self) -> bool:
+        """Whether the caller has heard all that arrived."""
+        heard_from = self._conversation.heard_from
+        return heard_from is not None and heard_from <= self.now
+
     def _rests_at(self) -> float:
         """As things stand; infinite while it depends on what is to come."""
         rests_from, heard_from = self._conversation.rests_from, self._conversation.heard_from
@@ -160,18 +175,10 @@ class Driver:
 
         Carrying out a decision can bring new facts; they wait until it is done.
         """
+        self._note_stall(fact.at)
         self._waiting.append(fact)
-        if self._busy:
-            return
-        self._busy = True
-        try:
-            while self._waiting:
-                self._receive(self._waiting.popleft())
-        finally:
-            self._busy = False
-            if self._moved is not None:
-                _wake(self._moved)
-            self._arm()
+        if not self._busy:
+            self._work_off(())
 
     def tell(self, event: ResilienceEvent | None) -> None:
         """Count an event, if there is one, and tell the application."""
@@ -179,48 +186,89 @@ class Driver:
             self._telemetry.record(event)
             self._carrier.notify(event)
 
-    def hear(self, frame: rtc.AudioFrame) -> None:
-        """Listen to a microphone frame for speech, cheaply and without a message."""
+    def hear(self, frame: rtc.AudioFrame, *, to_be_heard: bool = True) -> None:
+        """Listen to a microphone frame for speech, cheaply and without a message.
+
+        Args:
+            frame: As pushed.
+            to_be_heard: See `LocalSpeechHinted`.
+        """
         if self._hint is not None and self._hint.is_speech(frame):
-            self.heard_speech_at = self.now
-            self.feed(f.LocalSpeechHinted(self.now))
+            self.heard_speech_at = now = self.now
+            self.feed(f.LocalSpeechHinted(now, to_be_heard))
 
     def close(self) -> None:
         """The application closed the session: nothing is decided any more."""
         self.feed(f.Closed(self.now))
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for handle in (self._timer, self._judging):
+            if handle is not None:
+                handle.cancel()
+        self._timer = self._judging = None
 
     # -- one timer
 
     def _arm(self) -> None:
-        deadline = self._conversation.next_deadline()
-        if deadline is None:
+        """Set the timer to the next deadline, or to the next look at whether the loop runs."""
+        if self._judging is not None or self._conversation.link is not Link.UP:
             return
+        look_at = self.now + LOOK_EVERY_S
+        deadline = self._conversation.next_deadline()
+        wake_at = look_at if deadline is None else min(deadline, look_at)
         if self._timer is not None:
             # A timer that fires early only looks again, which is cheaper than moving it.
-            if self._timer.when() <= deadline:
+            if self._timer.when() <= wake_at:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._on_timer)
+        self._timer = self._loop.call_at(wake_at, self._on_timer)
 
     def _on_timer(self) -> None:
+        now = self.now
+        self._note_stall(now)
         self._timer = None
         deadline = self._conversation.next_deadline()
-        if deadline is not None and deadline - self.now < _TIMER_SLACK_S:
-            self._busy = True
-            try:
-                self._carry(self._conversation.due(max(deadline, self.now)))
-                while self._waiting:
-                    self._receive(self._waiting.popleft())
-            finally:
-                self._busy = False
-                if self._moved is not None:
-                    _wake(self._moved)
-        self._arm()
+        if self._waiting:
+            self._work_off(())
+        elif deadline is not None and deadline - now < _TIMER_SLACK_S:
+            self._judge_in(_READ_ROUNDS)
+        else:
+            self._arm()
+
+    def _judge_in(self, rounds: int) -> None:
+        """Look whether a deadline still stands, once all that has arrived was read (R23)."""
+        if rounds:
+            self._judging = self._loop.call_soon(self._judge_in, rounds - 1)
+            return
+        self._judging = None
+        deadline = self._conversation.next_deadline()
+        due = deadline is not None and deadline - self.now < _TIMER_SLACK_S
+        self._work_off(self._conversation.due(max(deadline or 0.0, self.now)) if due else ())
+
+    def _note_stall(self, now: float) -> None:
+        """Have the conversation told, ahead of anything else, where the timer is overdue."""
+        if self._timer is None:
+            return
+        late_s = now - self._timer.when()
+        if late_s >= LATE_AFTER_S:
+            self._timer.cancel()
+            self._timer = None
+            self.slept_s += late_s
+            self._waiting.append(f.LoopStalled(now, late_s))
+            if late_s >= STALL_TOLD_S:
+                self.tell(LoopStalled(now, late_s))
 
     # -- decisions
+
+    def _work_off(self, decisions: tuple[Decision, ...]) -> None:
+        self._busy = True
+        try:
+            self._carry(decisions)
+            while self._waiting:
+                self._receive(self._waiting.popleft())
+        finally:
+            self._busy = False
+            if self._moved is not None:
+                _wake(self._moved)
+            self._arm()
 
     def _receive(self, fact: f.Fact) -> None:
         try:

@@ -21,6 +21,7 @@ __all__ = [
     "GenerationFinalised",
     "GoAwayReceived",
     "HandedOver",
+    "LoopStalled",
     "ReconnectMode",
     "Reconnected",
     "RedriveDecided",
@@ -116,6 +117,7 @@ class GenerationFinalised:
     Attributes:
         at: Monotonic seconds.
         reason: "interrupted", "complete", "stalled" or "silent": see `ResilienceOptions`.
+            "captions": only captions had come of it, and nobody waited for an answer.
         open_s: Seconds since it began.
         idle_s: Seconds since its last output, or since it began where there was none.
     """
@@ -192,6 +194,20 @@ class ToolResultRedelivered:
     form: Literal["native", "text"]
 
 
+@dataclass(frozen=True)
+class LoopStalled:
+    """The event loop was blocked, by a tool that does not await or a stopped process; no silence
+    of that time is held against the provider. Told from `core.limits.STALL_TOLD_S` on.
+
+    Attributes:
+        at: Monotonic seconds at which it went on.
+        seconds: Length of the block, measured to a second, from below.
+    """
+
+    at: float
+    seconds: float
+
+
 ResilienceEvent: TypeAlias = (
     Disconnected
     | Reconnected
@@ -203,5 +219,6 @@ ResilienceEvent: TypeAlias = (
     | AudioDropped
     | ContinuationRejected
     | GoAwayReceived
+    | LoopStalled
     | ToolResultRedelivered
 )

@@ -11,6 +11,7 @@ from .core import limits
 from .core.limits import Bounds
 from .errors import OptionError
 from .events import ResilienceEvent
+from .log import logger
 from .wording import WORDED_CAUSES, RedriveInstructions
 
 __all__ = ["ResilienceOptions"]
@@ -25,6 +26,7 @@ _SECONDS = (
     "reply_timeout_s",
     "goaway_margin_s",
     "speech_quiet_s",
+    "finalise_working_after_s",
 )
 _SECONDS_OR_NONE = (
     "finalise_interrupted_after_s",
@@ -41,6 +43,17 @@ _ORDERED = (  # the first must not exceed the second, where neither is None
     ("connect_timeout_s", "reconnect_deadline_s"),
     ("redrive_after_s", "finalise_silent_after_s"),
 )
+# What would cut healthy calls that are on record.
+_LEAST_HEALTHY: Mapping[str, float] = {
+    "reply_timeout_s": limits.SLOWEST_START_S,
+    "finalise_stalled_after_s": limits.SLOWEST_START_S,
+    "finalise_silent_after_s": limits.SLOWEST_START_S,
+    "finalise_working_after_s": limits.SLOWEST_START_S,
+    "finalise_complete_after_s": limits.SLOWEST_END_S,
+    "finalise_interrupted_after_s": limits.SLOWEST_END_S,
+    "liveness_timeout_s": limits.OPENAI_LIVENESS_TIMEOUT_S,
+    "liveness_reply_after_s": limits.SLOWEST_START_S,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,14 +109,22 @@ class ResilienceOptions:
         finalise_stalled_after_s: The same from when the caller has heard all of a stream that
             stalled.
         finalise_silent_after_s: For a reply's first output, before it counts as never started.
+        finalise_working_after_s: In place of the last two where it is longer, and where the
+            provider may be at work without a sign: it runs tools of its own or tools that do not
+            block, the model reasons, or says that it only comments on what it does.
         liveness_timeout_s: Without a byte from the server before the connection is suspected;
             "provider" takes the provider's own default (Gemini 25, OpenAI 8).
-        liveness_reply_after_s: Without a message since a reply was requested, likewise.
-        liveness_speech_after_s: Without a message since the caller, who audibly spoke, has been
-            quiet, likewise.
+        liveness_reply_after_s: Without a message since a reply was requested, likewise. Off by
+            default: models think for longer than that.
+        liveness_speech_after_s: Without a message or an answer to a ping since the caller, who
+            audibly spoke, has been quiet, likewise, where the provider finds the turns. Where it
+            answers pings, or is slow to, that takes `core.limits.DEAF_AFTER_S`; each false alarm
+            doubles it.
         speech_hint: Listen for speech in the microphone frames by their energy. False also
             switches `liveness_speech_after_s` off.
         speech_quiet_s: Of quiet that end the caller's speech, by that hint.
+
+    A bound that would cut calls which were healthy on record is taken, and warned about by name.
 
     Raises:
         OptionError: A field has a value outside its range.
@@ -129,8 +150,9 @@ class ResilienceOptions:
     finalise_complete_after_s: float | None = limits.COMPLETE_AFTER_S
     finalise_stalled_after_s: float | None = limits.STALLED_AFTER_S
     finalise_silent_after_s: float | None = limits.SILENT_AFTER_S
+    finalise_working_after_s: float = limits.WORKING_AFTER_S
     liveness_timeout_s: float | Literal["provider"] | None = "provider"
-    liveness_reply_after_s: float | None = limits.REPLY_SILENT_AFTER_S
+    liveness_reply_after_s: float | None = None
     liveness_speech_after_s: float | None = limits.UNHEARD_AFTER_S
     speech_hint: bool = True
     speech_quiet_s: float = limits.SPEECH_QUIET_S
@@ -163,6 +185,15 @@ class ResilienceOptions:
             if most is not None and least > most:
                 raise OptionError(low, least, f"at most {high} ({most!r})")
         _check_instructions(self.redrive_instructions)
+        for name, healthy_s in _LEAST_HEALTHY.items():
+            value = getattr(self, name)
+            if isinstance(value, int | float) and value < healthy_s:
+                logger.warning(
+                    "%s=%r can cut healthy calls: %g s were seen in some; allowed, but give more",
+                    name,
+                    value,
+                    healthy_s,
+                )
 
     def bounds(self, provider_liveness_s: float) -> Bounds:
         """The bounds for a `core.Conversation`.
@@ -179,6 +210,7 @@ class ResilienceOptions:
             complete_after_s=self.finalise_complete_after_s,
             stalled_after_s=self.finalise_stalled_after_s,
             silent_after_s=self.finalise_silent_after_s,
+            working_after_s=self.finalise_working_after_s,
             liveness_timeout_s=provider_liveness_s if timeout == "provider" else timeout,
             reply_silent_after_s=self.liveness_reply_after_s,
             unheard_after_s=self.liveness_speech_after_s if self.speech_hint else None,

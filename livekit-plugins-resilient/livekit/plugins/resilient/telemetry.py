@@ -27,6 +27,7 @@ from .events import (
     GenerationFinalised,
     GoAwayReceived,
     HandedOver,
+    LoopStalled,
     Reconnected,
     RedriveDecided,
     RedriveOutcome,
@@ -71,6 +72,7 @@ class _Instruments:
     rejected: Counter
     go_aways: Counter
     redelivered: Counter
+    stalls: Histogram
 
 
 _instruments: weakref.WeakKeyDictionary[Meter, _Instruments] = weakref.WeakKeyDictionary()
@@ -147,6 +149,10 @@ def _create_instruments(meter: Meter) -> _Instruments:
             unit="{result}",
             description="Tool results that went to another connection than their call came from",
         ),
+        stalls=seconds(
+            "livekit.resilient.loop_stalls",
+            description="Blocks of the event loop during a call",
+        ),
     )
 
 
@@ -216,6 +222,8 @@ class Telemetry:
                 to.rejected.add(1, self._with(code=event.code))
             case GoAwayReceived():
                 to.go_aways.add(1, self._base)
+            case LoopStalled():
+                to.stalls.record(event.seconds, self._base)
             case ToolResultRedelivered():
                 to.redelivered.add(1, self._with(form=event.form))
             case _:

@@ -6,13 +6,15 @@ to `next_deadline()`; when the timer fires it calls `due()` and sets it again.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from typing_extensions import assert_never  # typing has it from 3.11 on
 
 from . import facts as f
 from . import watchdogs
 from .decisions import CloseStreams, Decision, FinaliseGeneration, RecordFirstAudio, SuspectDead
 from .facts import IllegalFactError
-from .limits import TRACKED_GENERATIONS, Bounds
+from .limits import READ_WITHIN_S, TRACKED_GENERATIONS, Bounds
 from .replies import How, Replies
 from .state import LINK_MOVES, PHASE_MOVES, Generation, Link, Liveness, Phase, Speech, Voice
 
@@ -22,6 +24,7 @@ _ENDINGS: dict[f.Ending, How] = {
     "completed": "ended",
     "cancelled": "cancelled",
     "failed": "failed",
+    "continued": "continued",
 }
 
 
@@ -33,6 +36,7 @@ _POSTPONING = frozenset(
         f.LocalSpeechHinted,
         f.AudioReceived,
         f.TextReceived,
+        f.LoopStalled,
     )
 )
 
@@ -44,6 +48,9 @@ class Conversation:
     close) are ignored, because the wire delivers them; facts that contradict the driver's own
     bookkeeping raise.
 
+    Inside, time stands still while the event loop is blocked (R23): what comes in is earlier by
+    the time that the loop has slept, and what goes out is later by it.
+
     Args:
         bounds: From `ResilienceOptions.bounds()`.
     """
@@ -51,12 +58,16 @@ class Conversation:
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._link = Link.NEW
-        self._now = float("-inf")
+        self._now = float("-inf")  # of the latest fact, as it was fed
+        self._took_at = float("-inf")  # the same, with the time taken out that the loop slept
+        self._slept_s = 0.0
+        self._judges_from = float("-inf")
         self._open: Generation | None = None
         self._speaker: Generation | None = None
         self._unplayed: dict[str, Generation] = {}  # not through the speaker yet, oldest first
         self._speech = Speech()
         self._liveness: Liveness | None = None
+        self._false_alarms = 0
         self._reconnected_at: float | None = None  # until the first audio after it
         self._replies = Replies(bounds)
 
@@ -85,7 +96,9 @@ class Conversation:
         if busy or self._speech.voice is not Voice.QUIET:
             return None
         last_at = self._speech.last_at
-        return float("-inf") if last_at is None else last_at + self._bounds.speech_quiet_s
+        if last_at is None:
+            return float("-inf")
+        return last_at + self._bounds.speech_quiet_s + self._slept_s
 
     @property
     def heard_from(self) -> float | None:
@@ -96,7 +109,7 @@ class Conversation:
             if heard_at is None:
                 return None
             latest = max(latest, heard_at)
-        return latest
+        return latest + self._slept_s
 
     def receive(self, fact: f.Fact) -> tuple[Decision, ...]:
         """Take a fact; returns what to do about it now, in order. Then ask `next_deadline()`.
@@ -109,7 +122,8 @@ class Conversation:
         self._now = fact.at
         if self._link is Link.CLOSED:
             return ()
-        decisions = self._take(fact)
+        decisions = self._take(replace(fact, at=self._awake(fact.at)) if self._slept_s else fact)
+        self._took_at = self._awake(fact.at)
         self._link = link
         if type(fact) in _POSTPONING:
             return decisions
@@ -117,6 +131,21 @@ class Conversation:
 
     def next_deadline(self) -> float | None:
         """When to call `due()`, in monotonic seconds; None for not before the next fact."""
+        earliest = self._next_deadline()
+        return None if earliest is None else earliest + self._slept_s
+
+    def due(self, now: float) -> tuple[Decision, ...]:
+        """What has fallen due by `now`. Afterwards `next_deadline()` is later than `now`."""
+        decisions: list[Decision] = []
+        now = self._awake(now)
+        while (deadline := self._next_deadline()) is not None and deadline <= now:
+            decisions += self._act(now)
+        return tuple(decisions)
+
+    def _awake(self, at: float) -> float:
+        return at - self._slept_s
+
+    def _next_deadline(self) -> float | None:
         if self._link is not Link.UP:
             return None
         suspicion = self._suspicion()
@@ -125,17 +154,11 @@ class Conversation:
             self._finalise_deadline(),
             self._redrive_deadline(),
             self._replies.failure_deadline(),
+            self._replies.withdraw_deadline(),
         ):
             if at is not None and (earliest is None or at < earliest):
                 earliest = at
-        return earliest
-
-    def due(self, now: float) -> tuple[Decision, ...]:
-        """What has fallen due by `now`. Afterwards `next_deadline()` is later than `now`."""
-        decisions: list[Decision] = []
-        while (deadline := self.next_deadline()) is not None and deadline <= now:
-            decisions += self._act(now)
-        return tuple(decisions)
+        return None if earliest is None else max(earliest, self._judges_from)
 
     # --- facts ----------------------------------------------------------------------------------
 
@@ -164,13 +187,16 @@ class Conversation:
                     self._liveness.message_arrived(at)
             case f.PongArrived():
                 if self._liveness is not None:
-                    self._liveness.pong_arrived(at)
+                    self._liveness.pong_arrived(at, fact.after_s)
             case f.LocalSpeechHinted():
                 self._speech.last_at = at
-                if self._liveness is not None:
+                if self._liveness is not None and fact.to_be_heard:
                     self._liveness.hinted_at = at
+            case f.LoopStalled():
+                self._slept(fact)
             case (
-                f.AudioReceived()
+                f.PauseExpected()
+                | f.AudioReceived()
                 | f.TextReceived()
                 | f.ToolCallOpened()
                 | f.OutputCompleted()
@@ -194,6 +220,7 @@ class Conversation:
             ):
                 return self._played(fact)
             case f.UserSpeechStarted():
+                self._false_alarms = 0
                 if self._link is Link.UP:
                     self._speech.voice = Voice.SPEAKING
             case f.UserSpeechStopped():
@@ -201,8 +228,11 @@ class Conversation:
                     self._speech.voice = Voice.PAUSED
                     self._speech.paused_at = at
             case f.UserTurnEnded():
+                self._false_alarms = 0
                 self._speech.voice = Voice.QUIET
-                return replies.turn_ended(at, self._open)
+                return replies.turn_ended(at, self._open, certain=fact.certain)
+            case f.InputAwaited():
+                replies.input_awaited()
             case f.ReplyRequested():
                 return replies.requested(at, fact.request_id)
             case f.ReplyCancelled():
@@ -240,8 +270,14 @@ class Conversation:
             # After a handover at rest nobody waits for the next reply.
             waited_for = self._link is Link.DOWN or self._replies.owes
             self._reconnected_at = fact.at if waited_for else None
-        self._liveness = Liveness(fact.at, fact.at)
+        self._liveness = Liveness(fact.at, fact.at, false_alarms=self._false_alarms)
         return decisions
+
+    def _slept(self, fact: f.LoopStalled) -> None:
+        # `fact.at` is by the clock before this block; what was taken before it stays before it.
+        slept_s = min(fact.slept_s, fact.at - self._took_at)
+        self._slept_s += slept_s
+        self._judges_from = fact.at - slept_s + READ_WITHIN_S
 
     def _dropped(self, at: float) -> tuple[Decision, ...]:
         decisions: tuple[Decision, ...] = ()
@@ -269,7 +305,13 @@ class Conversation:
         if self._speech.voice is Voice.PAUSED:
             self._speech.voice = Voice.QUIET
         phase = PHASE_MOVES[Phase.NONE][f.GenerationOpened]
-        generation = Generation(fact.generation_id, fact.at, fact.for_request, phase=phase)
+        generation = Generation(
+            fact.generation_id,
+            fact.at,
+            fact.for_request,
+            by_caption=fact.by_caption,
+            phase=phase,
+        )
         self._open = self._unplayed[generation.id] = generation
         if len(self._unplayed) > TRACKED_GENERATIONS:
             del self._unplayed[next(iter(self._unplayed))]
@@ -370,18 +412,23 @@ class Conversation:
             return (self._replies.redrive(now),)
         if is_due(self._replies.failure_deadline()):
             return self._replies.give_up()
+        if is_due(self._replies.withdraw_deadline()):
+            self._replies.withdraw()
+            return ()
         suspicion = self._suspicion()
         if suspicion is not None and self._liveness is not None and is_due(suspicion[0]):
             sign = self._liveness.suspected = suspicion[1]
             since = self._liveness.message_at
             if sign == "nothing_arrived":
                 since = self._liveness.byte_at
+            elif sign == "caller_unheard":
+                self._false_alarms += 1  # until the caller is heard
             return (SuspectDead(sign, now - since),)
         return ()
 
     def _finalise(self, now: float, generation: Generation) -> tuple[Decision, ...]:
         reason = watchdogs.finalise_reason(generation)
-        outcome = self._close(now, "cut")
+        outcome = self._close(now, "expired")
         return (
             FinaliseGeneration(
                 generation.id, reason, now - generation.opened_at, now - generation.last_sign_at

@@ -35,12 +35,13 @@ RedriveResult: TypeAlias = Literal["rescued", "talked_over", "superseded", "fail
 after all and was heard first; the caller or the application moved on before either; nothing was
 heard of it."""
 
-FinaliseReason: TypeAlias = Literal["interrupted", "complete", "stalled", "silent"]
+FinaliseReason: TypeAlias = Literal["interrupted", "complete", "stalled", "silent", "captions"]
 """No terminal event came: after an interruption; after complete output was heard; after a stream
-stalled and all of it was heard; and nothing had been produced at all."""
+stalled and all of it was heard; and nothing had been produced at all, or nothing but captions,
+which are owed no reply."""
 
 DeathSign: TypeAlias = Literal["nothing_arrived", "reply_silent", "caller_unheard"]
-"""Not a byte arrived; no message since a reply was requested; none since the caller spoke."""
+"""Not a byte arrived; no message since a reply was requested; no sign since the caller spoke."""
 
 
 @dataclass(frozen=True, slots=True)

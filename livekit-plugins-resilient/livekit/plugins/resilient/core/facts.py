@@ -21,10 +21,13 @@ __all__ = [
     "GenerationEnded",
     "GenerationOpened",
     "IllegalFactError",
+    "InputAwaited",
     "Interrupted",
     "LocalSpeechHinted",
+    "LoopStalled",
     "MessageArrived",
     "OutputCompleted",
+    "PauseExpected",
     "PlaybackFinished",
     "PlaybackPaused",
     "PlaybackProgressed",
@@ -43,8 +46,9 @@ __all__ = [
     "UserTurnEnded",
 ]
 
-Ending: TypeAlias = Literal["completed", "cancelled", "failed"]
-"""How the provider ended a generation; "cancelled" means that nobody waits for it any more."""
+Ending: TypeAlias = Literal["completed", "cancelled", "failed", "continued"]
+"""How the provider ended a generation; "cancelled" means that nobody waits for it any more,
+"continued" that the provider itself is at work on more."""
 
 
 class IllegalFactError(ResilienceError, ValueError):
@@ -95,6 +99,27 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopStalled:
+    """Our own event loop was blocked, or the process stopped, and has just gone on.
+
+    Every deadline moves by that time: what looks like silence is what nobody has read yet.
+
+    Attributes:
+        at: Monotonic seconds; the block is over.
+        slept_s: How long it lasted.
+
+    Raises:
+        IllegalFactError: `slept_s` is below 0.
+    """
+
+    at: float
+    slept_s: float
+
+    def __post_init__(self) -> None:
+        _check_seconds(self, "slept_s", self.slept_s)
+
+
+@dataclass(frozen=True, slots=True)
 class MessageArrived:
     """Any server message, known or not; feed it before the facts that the message holds."""
 
@@ -103,9 +128,21 @@ class MessageArrived:
 
 @dataclass(frozen=True, slots=True)
 class PongArrived:
-    """The peer's socket answered a ping. Shows a live path, not a live model."""
+    """The peer's socket answered a ping. Shows a live path, not a live model.
+
+    Attributes:
+        at: Monotonic seconds.
+        after_s: Seconds since the ping was sent.
+
+    Raises:
+        IllegalFactError: `after_s` is below 0.
+    """
 
     at: float
+    after_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_seconds(self, "after_s", self.after_s)
 
 
 # --- the caller's voice ------------------------------------------------------------------------
@@ -132,7 +169,22 @@ class UserTurnEnded:
     Where the provider announces no end (Gemini), feed it for every input transcription that
     arrives before the answer's first output; a repeat only refreshes the turn. Leave it out where
     the application decides when to reply, and feed `ReplyRequested` then.
+
+    Attributes:
+        at: Monotonic seconds.
+        certain: The caller is known to have taken a turn that is to be answered. False for words
+            that may belong to a turn which was answered before, or that a model is free to pass
+            over: silence is then no fault, and only a reconnect has the model asked.
     """
+
+    at: float
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InputAwaited:
+    """The provider says that it waits for more of the caller before it answers: no answer is
+    owed until the caller has gone on."""
 
     at: float
 
@@ -140,9 +192,16 @@ class UserTurnEnded:
 @dataclass(frozen=True, slots=True)
 class LocalSpeechHinted:
     """A microphone frame sounded like speech (energy). Feed it for each such frame, or a few a
-    second while they last. A hint is no proof: it delays, and it raises suspicion, no more."""
+    second while they last. A hint is no proof: it delays, and it raises suspicion, no more.
+
+    Attributes:
+        at: Monotonic seconds.
+        to_be_heard: The provider finds the caller's turns by itself, so that it says something
+            about speech. False where the application does: silence is then no sign of anything.
+    """
 
     at: float
+    to_be_heard: bool = True
 
 
 # --- replies that the application asks for -----------------------------------------------------
@@ -212,11 +271,22 @@ class GenerationOpened:
         at: Monotonic seconds.
         generation_id: Never used before in this session.
         for_request: The `request_id` or `redrive_id` it answers; None for the model's own.
+        by_caption: Only a transcript opened it, which has no order against the turns: until
+            output comes it may be no reply at all.
     """
 
     at: float
     generation_id: str
     for_request: str | None = None
+    by_caption: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PauseExpected:
+    """The provider may be at work for long within this generation, without any output."""
+
+    at: float
+    generation_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +307,24 @@ class AudioReceived:
 
 @dataclass(frozen=True, slots=True)
 class TextReceived:
-    """Text or transcript of a generation arrived."""
+    """Text or transcript of a generation arrived.
+
+    Attributes:
+        at: Monotonic seconds.
+        generation_id: The open generation.
+        is_caption: It only tells what is, was or will be spoken.
+    """
 
     at: float
     generation_id: str
+    is_caption: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class OutputCompleted:
     """The provider says all output was sent, though the generation is not over (Gemini's
-    `generationComplete`, OpenAI's `output_item.done`). More output takes it back."""
+    `generationComplete`). The end of one item says nothing of the next. More output takes it
+    back."""
 
     at: float
     generation_id: str
@@ -377,17 +455,20 @@ Fact: TypeAlias = (
     Connected
     | Disconnected
     | Closed
+    | LoopStalled
     | MessageArrived
     | PongArrived
     | UserSpeechStarted
     | UserSpeechStopped
     | UserTurnEnded
+    | InputAwaited
     | LocalSpeechHinted
     | ReplyRequested
     | ReplyCancelled
     | ReplyRequestTimedOut
     | ReplyRefused
     | GenerationOpened
+    | PauseExpected
     | AudioReceived
     | TextReceived
     | OutputCompleted

@@ -125,10 +125,10 @@ TIMES_PUT_OFF = 3
 """Times that one reply may be put off by its provider (count), so that a limit that does not
 lift ends in silence and not in an endless series. Source: our choice. Date: 2026-11."""
 
-REPLY_TIMEOUT_S = 15.0
-"""Seconds of connection in which a requested reply must begin. Healthy first outputs were seen as
-late as 9.9, and a reply that comes after its request failed is thrown away. Source: report
-livekit/agents#7184; livekit-agents uses 5, counted while disconnected too. Date: 2026-11."""
+REPLY_TIMEOUT_S = 30.0
+"""Seconds of connection in which a requested reply must begin. A reply that comes after its request
+failed is thrown away, so this is as patient as with any other silence. Source: as `SILENT_AFTER_S`;
+livekit-agents uses 5, counted while disconnected too, and speaks a late reply. Date: 2026-11."""
 
 # --- generations without a terminal event -------------------------------------------------------
 
@@ -142,14 +142,30 @@ COMPLETE_AFTER_S = 5.0
 believes playback is over, so its clock may run late. Source: google-genai 3.6.1 docstrings;
 report livekit/agents#6421. Date: 2026-11."""
 
-STALLED_AFTER_S = 4.0
-"""Seconds after the caller has heard all that arrived and no more did. Providers send audio faster
-than it plays, so that in a healthy stream this moment does not come. Source: our choice.
-Date: 2026-11."""
+STALLED_AFTER_S = 30.0
+"""Seconds after the caller has heard all that arrived and no more did. Well above every pause that
+was seen in a healthy reply: calls 5.6 to 9.9 after the words, and providers that run a tool of
+their own in the middle. Source: reports livekit/agents#7184, google-gemini/gemini-live-api-examples
+#57; the margin is our choice. Date: 2026-11."""
 
-SILENT_AFTER_S = 15.0
-"""Seconds in which nothing at all was produced. Healthy first outputs were seen as late as 9.9.
-Source: report livekit/agents#7184. Date: 2026-09."""
+SILENT_AFTER_S = 30.0
+"""Seconds in which nothing at all was produced. Healthy first outputs were seen as late as 16.
+Source: reports livekit/agents#7184, pipecat-ai/pipecat#4108 (5 to 15 to an answer); the margin is
+our choice. Date: 2026-11."""
+
+WORKING_AFTER_S = 60.0
+"""Seconds in place of the last two where the provider may be at work: it runs tools of its own or
+tools that do not block, the model reasons, or said that it only comments on what it does. A cut
+cannot be taken back. Source: our choice. Date: 2026-11."""
+
+SLOWEST_START_S = 16.0
+"""Seconds to the slowest first output, or next output, of a healthy reply on record: a bound below
+it is warned about. Source: report pipecat-ai/pipecat#4108 and our healthy corpus. Date: 2026-11."""
+
+SLOWEST_END_S = 2.0
+"""Seconds from complete output that was heard, or from an interruption, to the slowest end of a
+healthy turn on record, likewise. Source: recorded sessions of Gemini 3.8 (1.7 after the last
+frame, 0.2 before playback ends). Date: 2026-11."""
 
 # --- liveness ----------------------------------------------------------------------------------
 
@@ -161,10 +177,10 @@ OPENAI_LIVENESS_TIMEOUT_S = 8.0
 """Seconds without a byte from OpenAI, pings sent every few seconds; its pongs are prompt.
 Source: our choice. Date: 2026-11."""
 
-REPLY_SILENT_AFTER_S = 8.0
-"""Seconds without a message after a reply was requested: a live session sends something sooner,
-and a false suspicion costs nothing audible. Source: our choice; livekit-agents fails the request
-after 5 or 10. Date: 2026-11."""
+SLOWEST_PONG_S = 2.0
+"""Seconds that a connection's slowest answer to a ping may have taken for a missing one to be a
+sign at all; Gemini's were measured 8 to 30 late on healthy calls. Source: report
+aicc2025/sip-to-ai PR#14. Date: 2026-11."""
 
 SPEECH_QUIET_S = 2.0
 """Seconds of quiet that end the caller's speech: longer than pauses within a sentence and than
@@ -172,8 +188,36 @@ the providers' own end-of-turn silence. Source: our choice; OpenAI's server VAD 
 0.5. Date: 2026-11."""
 
 UNHEARD_AFTER_S = 6.0
-"""Seconds without a message once the caller has been quiet: together with the quiet, a dead
-socket is noticed 8 after the end of speech. Source: our choice. Date: 2026-11."""
+"""Seconds without a message or an answer to a ping once the caller has been quiet, on a connection
+that answers pings: together with the quiet, a dead socket is noticed 8 after the end of speech.
+Source: our choice. Date: 2026-11."""
+
+DEAF_AFTER_S = 20.0
+"""Seconds without a message in place of that where the path is not known to be dead. Captions came
+up to 8 late and answers 15 on healthy calls, and what sounds like speech may be a television.
+Source: report pipecat-ai/pipecat#4108. Date: 2026-11."""
+
+FALSE_ALARM_FACTOR = 2.0
+"""By which a false alarm lengthens the time to the next (count). Source: our choice.
+Date: 2026-11."""
+
+# --- our own event loop -------------------------------------------------------------------------
+
+LOOK_EVERY_S = 1.0
+"""Seconds between two looks at whether our event loop still runs; a block is measured to that.
+Source: our choice. Date: 2026-11."""
+
+LATE_AFTER_S = 0.25
+"""Seconds that a timer may fire late before the loop counts as having been blocked: above what a
+busy worker is late by. Source: our choice. Date: 2026-11."""
+
+READ_WITHIN_S = 0.5
+"""Seconds in which what waited in the sockets of a blocked loop is read, before anything is judged.
+Source: our choice. Date: 2026-11."""
+
+STALL_TOLD_S = 1.0
+"""Seconds of a block from which on the application is told of it. Source: our choice.
+Date: 2026-11."""
 
 # --- Gemini's context ---------------------------------------------------------------------------
 
@@ -211,9 +255,13 @@ class Bounds:
         complete_after_s: From complete output, all heard, to the terminal event.
         stalled_after_s: From a stalled stream, all heard, to more of it.
         silent_after_s: For a reply's first output.
+        working_after_s: In place of the last two, where the provider may be at work; where it is
+            shorter than they are, they hold.
         liveness_timeout_s: Without a byte.
         reply_silent_after_s: Without a message since a reply was requested.
-        unheard_after_s: Without a message since the caller has been quiet.
+        unheard_after_s: Without any sign of life since the caller has been quiet, where pings are
+            answered in time.
+        deaf_after_s: Without a message since then, where they are not, or the path is alive.
         speech_quiet_s: Of quiet that end the caller's speech, by the local hint.
     """
 
@@ -223,7 +271,9 @@ class Bounds:
     complete_after_s: float | None = COMPLETE_AFTER_S
     stalled_after_s: float | None = STALLED_AFTER_S
     silent_after_s: float | None = SILENT_AFTER_S
+    working_after_s: float = WORKING_AFTER_S
     liveness_timeout_s: float | None = GEMINI_LIVENESS_TIMEOUT_S
-    reply_silent_after_s: float | None = REPLY_SILENT_AFTER_S
+    reply_silent_after_s: float | None = None
     unheard_after_s: float | None = UNHEARD_AFTER_S
+    deaf_after_s: float = DEAF_AFTER_S
     speech_quiet_s: float = SPEECH_QUIET_S

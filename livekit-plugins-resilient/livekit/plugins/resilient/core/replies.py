@@ -12,9 +12,9 @@ from .state import Edge, Generation, Owed, Phase, Question, Speech
 
 __all__ = ["How", "Replies"]
 
-How: TypeAlias = Literal["ended", "failed", "cancelled", "cut", "replaced"]
-"""How a generation closed: in order, by the provider's failure, taken back, broken off by a drop
-or a watchdog, or by the next one opening."""
+How: TypeAlias = Literal["ended", "failed", "cancelled", "continued", "cut", "expired", "replaced"]
+"""How a generation closed: in order, by the provider's failure, taken back, with more to come,
+broken off by a drop, by a watchdog, or by the next one opening."""
 
 Outcomes: TypeAlias = tuple[RecordOutcome, ...]
 
@@ -37,12 +37,25 @@ class Replies:
 
     # --- what makes a reply owed, or takes it back ----------------------------------------------
 
-    def turn_ended(self, at: float, open_: Generation | None) -> Outcomes:
-        """The caller's new turn supersedes whatever was owed before it."""
+    def turn_ended(self, at: float, open_: Generation | None, *, certain: bool = True) -> Outcomes:
+        """The caller's new turn supersedes whatever was owed before it; words that may be no new
+        turn only what is as doubtful."""
+        is_doubtful = self.owed is None or not self.owed.certain
+        if not certain and (self._requests or self._calls or not is_doubtful):
+            return ()
         answer = open_.id if open_ is not None and open_.phase is Phase.SILENT else None
-        self.owed = Owed("unanswered_turn", at, answer=answer)
+        self.owed = Owed("unanswered_turn", at, certain=certain, answer=answer)
         self._drop_edge()
         return self._settle_question("superseded")
+
+    def input_awaited(self) -> None:
+        """The provider does not answer before the caller has gone on."""
+        if self.owed is not None and self.owed.cause == "unanswered_turn":
+            self.owed = None
+
+    def withdraw(self) -> None:
+        """It was not certain to be owed, and nothing came of it."""
+        self.owed = self._edge = None
 
     def words_lost(self, at: float) -> None:
         """The caller spoke, and no session will ever know what."""
@@ -159,13 +172,15 @@ class Replies:
         if how == "cancelled" or generation.cancelled:
             if mine:
                 self.owed = None
-        elif generation.interrupted:
+        elif generation.interrupted or how == "continued":
             if owed is not None and mine:
                 owed.answer = None
                 owed.since = at
-        elif how in ("cut", "failed") and generation.phase is not Phase.COMPLETE:
-            if mine or owed is None:  # else there is a newer claim
-                if generation.has_content:
+        elif how == "expired" and owed is not None and mine and not owed.certain:
+            self.withdraw()
+        elif how in ("cut", "failed", "expired") and generation.phase is not Phase.COMPLETE:
+            if mine or (owed is None and not generation.by_caption):  # else a newer claim stands
+                if generation.has_content and not generation.by_caption:
                     self.owed = Owed("reply_cut", at, cut=generation, retried=generation.retried)
                 self._fail(at, by_provider=how == "failed", retry_after_s=retry_after_s)
         elif to_hear:
@@ -262,6 +277,10 @@ class Replies:
         if self._requests or self._calls:
             return None
         return watchdogs.redrive_deadline(self.owed, self._edge, speech, self._bounds)
+
+    def withdraw_deadline(self) -> float | None:
+        """When to call `withdraw()`."""
+        return watchdogs.withdraw_deadline(self.owed, self._bounds)
 
     def redrive(self, now: float) -> Redrive:
         """Ask once; the edge, or else the reply's one retry, is spent."""

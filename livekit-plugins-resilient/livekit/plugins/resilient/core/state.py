@@ -66,6 +66,7 @@ _NEEDS_CONNECTION: Final = (
     f.UserSpeechStarted,
     f.UserSpeechStopped,
     f.GenerationOpened,
+    f.PauseExpected,
     f.AudioReceived,
     f.TextReceived,
     f.OutputCompleted,
@@ -94,6 +95,7 @@ LINK_MOVES: Final[Mapping[Link, Mapping[type[f.Fact], Link]]] = {
 PHASE_MOVES: Final[Mapping[Phase, Mapping[type[f.Fact], Phase]]] = {
     Phase.NONE: {
         f.GenerationOpened: Phase.SILENT,
+        f.PauseExpected: Phase.NONE,
         f.AudioReceived: Phase.NONE,
         f.TextReceived: Phase.NONE,
         f.ToolCallOpened: Phase.NONE,
@@ -103,6 +105,7 @@ PHASE_MOVES: Final[Mapping[Phase, Mapping[type[f.Fact], Phase]]] = {
         f.GenerationEnded: Phase.NONE,
     },
     Phase.SILENT: {
+        f.PauseExpected: Phase.SILENT,
         f.AudioReceived: Phase.PRODUCING,
         f.TextReceived: Phase.PRODUCING,
         f.ToolCallOpened: Phase.PRODUCING,
@@ -112,6 +115,7 @@ PHASE_MOVES: Final[Mapping[Phase, Mapping[type[f.Fact], Phase]]] = {
         f.GenerationEnded: Phase.NONE,
     },
     Phase.PRODUCING: {
+        f.PauseExpected: Phase.PRODUCING,
         f.AudioReceived: Phase.PRODUCING,
         f.TextReceived: Phase.PRODUCING,
         f.ToolCallOpened: Phase.PRODUCING,
@@ -121,6 +125,7 @@ PHASE_MOVES: Final[Mapping[Phase, Mapping[type[f.Fact], Phase]]] = {
         f.GenerationEnded: Phase.NONE,
     },
     Phase.COMPLETE: {
+        f.PauseExpected: Phase.COMPLETE,
         f.AudioReceived: Phase.PRODUCING,
         f.TextReceived: Phase.COMPLETE,
         f.ToolCallOpened: Phase.COMPLETE,
@@ -130,6 +135,7 @@ PHASE_MOVES: Final[Mapping[Phase, Mapping[type[f.Fact], Phase]]] = {
         f.GenerationEnded: Phase.NONE,
     },
     Phase.INTERRUPTED: {
+        f.PauseExpected: Phase.INTERRUPTED,
         f.AudioReceived: Phase.INTERRUPTED,
         f.TextReceived: Phase.INTERRUPTED,
         f.ToolCallOpened: Phase.INTERRUPTED,
@@ -139,6 +145,7 @@ PHASE_MOVES: Final[Mapping[Phase, Mapping[type[f.Fact], Phase]]] = {
         f.GenerationEnded: Phase.NONE,
     },
     Phase.INTERRUPTED_COMPLETE: {
+        f.PauseExpected: Phase.INTERRUPTED_COMPLETE,
         f.AudioReceived: Phase.INTERRUPTED,
         f.TextReceived: Phase.INTERRUPTED_COMPLETE,
         f.ToolCallOpened: Phase.INTERRUPTED_COMPLETE,
@@ -152,7 +159,8 @@ PHASE_MOVES: Final[Mapping[Phase, Mapping[type[f.Fact], Phase]]] = {
 
 
 Progress: TypeAlias = (
-    f.AudioReceived
+    f.PauseExpected
+    | f.AudioReceived
     | f.TextReceived
     | f.ToolCallOpened
     | f.OutputCompleted
@@ -171,6 +179,8 @@ class Generation:
     request_id: str | None = None
     retried: bool = False  # came of a re-drive, so its own failure earns no other
     cancelled: bool = False  # taken back by the application while it was open
+    by_caption: bool = False  # nothing but captions has shown that it is a reply
+    working: bool = False  # the provider may be at work without a sign
     phase: Phase = Phase.SILENT
     received_s: float = 0.0
     output_at: float | None = None  # last output
@@ -224,14 +234,18 @@ class Generation:
         """Take a fact about it while it is open."""
         self.phase = PHASE_MOVES[self.phase][type(fact)]
         match fact:
+            case f.PauseExpected():
+                self.working = True
             case f.AudioReceived():
                 self.add_audio(fact.at, fact.duration_s)
             case f.TextReceived():
                 self.output_at = fact.at
                 self.has_content = True
+                self.by_caption &= fact.is_caption
             case f.ToolCallOpened():
                 self.output_at = fact.at
                 self.has_call = True
+                self.by_caption = False
             case f.OutputCompleted():
                 self.completed_at = fact.at
             case f.Interrupted():
@@ -249,6 +263,7 @@ class Generation:
         self.received_s += duration_s
         self.output_at = at
         self.has_content = True
+        self.by_caption = False
 
     def move_speaker(self, at: float, position_s: float, *, running: bool) -> None:
         """Fix the position at `at`; from there it runs with the clock, or stands still."""
@@ -263,11 +278,13 @@ class Owed:
     `answer` is the generation that may settle it, open or still to be heard. `failed_at` is when
     that one failed it, `by_provider` that the provider had ended it: with nothing in it, or as
     failed, so that it deserves a moment before the next try: `retry_after_s`, where the provider
-    said how long. `puts_off` counts how often it did.
+    said how long. `puts_off` counts how often it did. Where it is not `certain` to be owed,
+    silence is no fault.
     """
 
     cause: RedriveCause
     since: float
+    certain: bool = True
     answer: str | None = None
     request_id: str | None = None
     cut: Generation | None = None
@@ -312,18 +329,25 @@ class Speech:
 
 @dataclass(slots=True)
 class Liveness:
-    """When this connection last showed life, and since when something is expected of it."""
+    """When this connection last showed life, and since when something is expected of it.
+
+    `slowest_pong_s` is None until a ping was answered. `false_alarms` counts how often the caller's
+    voice raised a suspicion in this call since one last proved right.
+    """
 
     byte_at: float
     message_at: float
     hinted_at: float | None = None
     suspected: DeathSign | None = None
+    slowest_pong_s: float | None = None
+    false_alarms: int = 0
 
     def message_arrived(self, at: float) -> None:
         self.byte_at = self.message_at = at
         self.suspected = None
 
-    def pong_arrived(self, at: float) -> None:
+    def pong_arrived(self, at: float, after_s: float) -> None:
         self.byte_at = at
+        self.slowest_pong_s = max(after_s, self.slowest_pong_s or 0.0)
         if self.suspected == "nothing_arrived":
             self.suspected = None

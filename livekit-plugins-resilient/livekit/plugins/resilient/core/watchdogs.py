@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from .decisions import DeathSign, FinaliseReason
-from .limits import HINT_TRUST_S, Bounds
+from .limits import FALSE_ALARM_FACTOR, HINT_TRUST_S, SILENT_AFTER_S, SLOWEST_PONG_S, Bounds
 from .state import Edge, Generation, Liveness, Owed, Phase, Question, Speech, Voice
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "finalise_reason",
     "liveness_deadline",
     "redrive_deadline",
+    "withdraw_deadline",
 ]
 
 Suspicion: TypeAlias = tuple[float, DeathSign]
@@ -35,7 +36,9 @@ _REASONS: dict[Phase, FinaliseReason] = {
 
 
 def finalise_reason(generation: Generation) -> FinaliseReason:
-    """Which of the four bounds an open generation is under."""
+    """Which of the bounds an open generation is under."""
+    if generation.by_caption and not generation.interrupted:
+        return "captions"
     return _REASONS[generation.phase]
 
 
@@ -51,7 +54,8 @@ def finalise_deadline(
     if phase is Phase.SILENT:
         # A turn that is still being transcribed belongs to the generation it opened (Gemini).
         asked_at = owed.since if owed and owed.answer == generation.id else generation.opened_at
-        return _after(max(generation.opened_at, asked_at), bounds.silent_after_s)
+        bound = _patience(bounds.silent_after_s, generation, bounds)
+        return _after(max(generation.opened_at, asked_at), bound)
     if generation.interrupted:
         return _after(generation.interrupted_at, bounds.interrupted_after_s)
     heard_at = generation.heard_all_at(ahead)
@@ -59,7 +63,15 @@ def finalise_deadline(
         return None
     if phase is Phase.COMPLETE and generation.completed_at is not None:
         return _after(max(heard_at, generation.completed_at), bounds.complete_after_s)
-    return _after(max(heard_at, generation.last_sign_at), bounds.stalled_after_s)
+    bound = _patience(bounds.stalled_after_s, generation, bounds)
+    return _after(max(heard_at, generation.last_sign_at), bound)
+
+
+def _patience(bound: float | None, generation: Generation, bounds: Bounds) -> float | None:
+    """A bound on silence, for a generation in which the provider may be at work."""
+    if bound is None or not generation.working:
+        return bound
+    return max(bound, bounds.working_after_s)
 
 
 def redrive_deadline(
@@ -84,9 +96,16 @@ def edge_deadline(edge: Edge, bounds: Bounds) -> float:
     return edge.at + bounds.redrive_after_s if edge.knows_turn else edge.at
 
 
+def withdraw_deadline(owed: Owed | None, bounds: Bounds) -> float | None:
+    """When a reply that is not certain to be owed is given up, since none has begun."""
+    if owed is None or owed.certain or owed.answer is not None:
+        return None
+    return owed.since + (bounds.silent_after_s or SILENT_AFTER_S)
+
+
 def _retry_deadline(owed: Owed, bounds: Bounds) -> float | None:
     """Without an edge: once, after a reply that failed or never started."""
-    if owed.retried:
+    if owed.retried or not owed.certain:
         return None
     if owed.failed_at is None:
         return _after(owed.since, bounds.silent_after_s)
@@ -119,16 +138,27 @@ def liveness_deadline(
         due = max(asked_at, liveness.message_at) + bounds.reply_silent_after_s
         if first is None or due < first[0]:
             first = (due, "reply_silent")
-    hinted_at = liveness.hinted_at
-    if (
-        hinted_at is not None
-        and hinted_at > liveness.message_at
-        and bounds.unheard_after_s is not None
-    ):
-        due = hinted_at + bounds.speech_quiet_s + bounds.unheard_after_s
-        if first is None or due < first[0]:
-            first = (due, "caller_unheard")
+    due_unheard = _unheard_deadline(liveness, bounds)
+    if due_unheard is not None and (first is None or due_unheard < first[0]):
+        first = (due_unheard, "caller_unheard")
     return first
+
+
+def _unheard_deadline(liveness: Liveness, bounds: Bounds) -> float | None:
+    """When a caller who spoke and fell quiet has gone unnoticed for too long.
+
+    A path that is known to answer pings and does not any more is soon suspected. On one that is
+    alive, or slow, sound alone proves little: it may be a television. Each false alarm doubles the
+    time.
+    """
+    hinted_at, bound = liveness.hinted_at, bounds.unheard_after_s
+    if bound is None or hinted_at is None or hinted_at <= liveness.message_at:
+        return None
+    slowest_s = liveness.slowest_pong_s
+    is_prompt = slowest_s is not None and slowest_s <= SLOWEST_PONG_S
+    if not is_prompt or liveness.byte_at > hinted_at:
+        bound = max(bound, bounds.deaf_after_s)
+    return hinted_at + bounds.speech_quiet_s + bound * FALSE_ALARM_FACTOR**liveness.false_alarms
 
 
 def _after(at: float | None, bound: float | None) -> float | None:

@@ -43,18 +43,26 @@ def patient_pings(
     return base.model_copy(update={"async_client_args": arguments})
 
 
-async def send_pings(session: AsyncSession, on_pong: Callable[[], None]) -> None:
-    """Ping until the connection ends or the task is cancelled; `on_pong` is called per answer.
+async def send_pings(session: AsyncSession, on_pong: Callable[[float], None]) -> None:
+    """Ping until the connection ends or the task is cancelled.
 
     The client library pings too, but tells nobody of the answers.
+
+    Args:
+        session: On the connection.
+        on_pong: Called for each answer, with the seconds that it took.
     """
+    loop = asyncio.get_running_loop()
+    sent: dict[asyncio.Future[float], float] = {}
 
     def answered(pong: asyncio.Future[float]) -> None:
+        sent_at = sent.pop(pong)
         if not pong.cancelled() and pong.exception() is None:
-            on_pong()
+            on_pong(loop.time() - sent_at)
 
     with contextlib.suppress(ConnectionClosed):
         while True:
-            pong = await session._ws.ping()
-            asyncio.ensure_future(pong).add_done_callback(answered)
+            pong = asyncio.ensure_future(await session._ws.ping())
+            sent[pong] = loop.time()
+            pong.add_done_callback(answered)
             await asyncio.sleep(PING_EVERY_S)

@@ -37,6 +37,7 @@ from .supervisor import Supervisor
 from .tool_calls import ToolCalls
 from .tool_schema import restore_schema_details
 from .turn_log import TurnLog
+from .turn_signs import can_be_interrupted, ending_of, holds_captions_only, thinks, thinks_aloud
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +92,13 @@ class RealtimeSession(_impl.RealtimeSession):
         self._spoken = Spoken(self)
         self._speaker = SpeakerWatch(self._spoken.feed, lambda: self._driver.now)
         self._connected = self._suspected = False
-        self._turns = TurnLog(self._driver)
+        self._turns = TurnLog(
+            self._driver,
+            may_pass_over=bool(realtime_model._opts.proactivity),
+            speaks=realtime_model.capabilities.audio_output,
+            interruptible=can_be_interrupted(realtime_model._opts),
+        )
+        self._thinks = thinks(realtime_model._opts)
         self._requests = Requests(self)
         self._redrive_id: str | None = None
         # The reply about to open joins on behind what is playing, so it is no barge-in.
@@ -140,7 +147,7 @@ class RealtimeSession(_impl.RealtimeSession):
         return self._realtime_model.capabilities.audio_output and transcribed
 
     def push_audio(self, frame: rtc.AudioFrame) -> None:
-        self._driver.hear(frame)
+        self._driver.hear(frame, to_be_heard=not self._manual_activity_detection)
         super().push_audio(frame)
 
     # -- the connection
@@ -270,28 +277,38 @@ class RealtimeSession(_impl.RealtimeSession):
         self._driver.feed(f.MessageArrived(self._driver.now))
         self._suspected = False
         self._context.take_handle(message)
+        if message.voice_activity is not None:
+            self._turns.voice_heard()
         runs_calls = self._opts.tool_choice != "none"
         if runs_calls and (lost := self._calls.strip(message, self._connection)):
             self._context.answer_again(lost)
-        self._end_interrupted_turn(message)
+        self._end_past_turn(message)
         self._late.strip(message)
         return True
 
-    def _end_interrupted_turn(self, message: types.LiveServerMessage) -> None:
-        """Close a reply that was interrupted once the next turn begins without its end.
+    def _end_past_turn(self, message: types.LiveServerMessage) -> None:
+        """Close a reply without an end, interrupted or complete, once the next turn begins (R13).
 
-        Upstream would put the next turn into the reply that nobody listens to any more. After
-        `interrupted` a server sends no more audio of that turn.
+        Upstream would put the next turn into the reply that nobody listens to any more, or drop
+        it. After `interrupted` a server sends no more audio of that turn; after
+        `generationComplete` only where it was given something new.
         """
         generation, content = self._current_generation, message.server_content
         if generation is None or generation._done:
             return
-        if generation.response_id != self._turns.interrupted:
-            return
-        speaks = content is not None and (content.model_turn or content.input_transcription)
-        if speaks or message.tool_call:
+        reply = generation.response_id
+        answers = bool(message.tool_call or (content is not None and content.model_turn))
+        words = content is not None and content.input_transcription is not None
+        if reply == self._turns.interrupted:
+            begins = answers or words
+        elif self._turns.is_overtaken(reply):
+            # Words can be late ones of the turn before, and a new reply would stop this one.
+            begins = answers or (words and self._driver.has_been_heard)
+        else:
+            begins = False
+        if begins:
             self._mark_current_generation_done()
-            self._driver.feed(f.GenerationEnded(self._driver.now, generation.response_id))
+            self._driver.feed(f.GenerationEnded(self._driver.now, reply))
 
     def _start_new_generation(self) -> None:
         pending = self._pending_generation_fut
@@ -310,10 +327,26 @@ class RealtimeSession(_impl.RealtimeSession):
             self._joins = False
         generation = self._current_generation
         assert generation is not None
-        self._turns.opened(generation.response_id, request_id)
+        self._turns.opened(
+            generation.response_id,
+            request_id,
+            by_caption=self._message is not None and holds_captions_only(self._message),
+            works_unseen=self._works_unseen,
+        )
+
+    @property
+    def _works_unseen(self) -> bool:
+        """Whether the provider may be at work for long without a sign."""
+        runs_beside = self._opts.tool_behavior == types.Behavior.NON_BLOCKING
+        return (
+            self._thinks
+            or bool(self._tools.provider_tools)
+            or (runs_beside and bool(self._tools.function_tools))
+        )
 
     def _handle_server_content(self, server_content: types.LiveServerContent) -> None:
         generation = self._current_generation
+        self._thinks |= thinks_aloud(server_content)
         if generation is not None and not generation._done:
             self._turns.received(
                 generation.response_id,
@@ -323,7 +356,8 @@ class RealtimeSession(_impl.RealtimeSession):
         super()._handle_server_content(server_content)
         self._turn_finished |= bool(server_content.turn_complete)
         if generation is not None and server_content.turn_complete:
-            self._driver.feed(f.GenerationEnded(self._driver.now, generation.response_id))
+            ending = ending_of(server_content)
+            self._driver.feed(f.GenerationEnded(self._driver.now, generation.response_id, ending))
 
     def _mark_current_generation_done(self) -> None:
         generation = self._current_generation
@@ -331,8 +365,8 @@ class RealtimeSession(_impl.RealtimeSession):
             return
         self._spoken.ends(generation)
         super()._mark_current_generation_done()
+        self._turns.ended(generation.response_id)
         now = self._driver.now
-        self._turns.ended_at = now
         transcribed_at = self._turns.transcribed_at(generation.response_id)
         self._context.spoken(generation.input_id, now if transcribed_at is None else transcribed_at)
         self._context.spoken(generation.response_id, now)
@@ -348,6 +382,7 @@ class RealtimeSession(_impl.RealtimeSession):
             self._driver.feed(f.ToolCallOpened(now, reply, call.id))
         self._turns.completed(reply)
         super()._handle_tool_calls(tool_call)
+        self._turns.called()
         if self._opts.tool_behavior != types.Behavior.NON_BLOCKING:
             self._late.tool_called()
         for call in tool_call.function_calls or []:

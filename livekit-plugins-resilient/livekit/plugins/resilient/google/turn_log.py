@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from google.genai import types
 
 from .._vendor.google import realtime_api as _impl
@@ -15,16 +17,42 @@ __all__ = ["TurnLog"]
 # Replies whose words a re-drive may still need: the one that was cut, and those still playing.
 _REMEMBERED_REPLIES = 8
 
+# How a transcript tells of a sound that is no word.
+_SOUND = re.compile(r"<[^>]*>|\[[^\]]*\]|\([^)]*\)")
+
+
+_NEEDS_MORE = types.TurnCompleteReason.NEED_MORE_INPUT
+
 
 class TurnLog:
     """Follows the replies of one session; feeds its driver.
 
     Call `opened` for each generation before `received`, `asked` when the model was sent something
     to answer, and `handle_came` for each resumption handle.
+
+    Args:
+        driver: Of the session.
+        may_pass_over: Whether the model is free not to answer what it hears (proactive audio).
+        speaks: Whether replies are spoken, so that their text is a caption.
+        interruptible: Whether the model's reply stops when the caller speaks.
     """
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        may_pass_over: bool = False,
+        speaks: bool = True,
+        interruptible: bool = True,
+    ) -> None:
         self._driver = driver
+        self._may_pass_over = may_pass_over
+        self._speaks = speaks
+        self._interruptible = interruptible
+        # When the server itself last heard the caller.
+        self._voice_at = float("-inf")
+        # What was said before this was answered, or was no turn to the server.
+        self._turn_from = float("-inf")
         self._progress: dict[str, ReplyProgress] = {}
         # When what is to be answered reached the model.
         self._asked_at = float("-inf")
@@ -32,6 +60,9 @@ class TurnLog:
         self.understood_at = float("-inf")
         """When the server last showed that it had taken what it was told: by words or audio."""
         self._transcribed: tuple[str, float] | None = None
+        # When the first output of the open reply came, and the last of those that are complete.
+        self._began_at: dict[str, float] = {}
+        self._completed_at: dict[str, float] = {}
         self._complete: str | None = None
         self._played_s: dict[str, float] = {}
         self.interrupted: str | None = None
@@ -53,10 +84,14 @@ class TurnLog:
         """There is no handle any more."""
         self.handle_at = None
 
-    def pong_came(self) -> None:
-        """The server answered a ping."""
-        self._pong_at = self._driver.now
-        self._driver.feed(f.PongArrived(self._pong_at))
+    def pong_came(self, after_s: float) -> None:
+        """The server answered a ping that was sent `after_s` seconds ago."""
+        self._pong_at = now = self._driver.now
+        self._driver.feed(f.PongArrived(now, after_s))
+
+    def voice_heard(self) -> None:
+        """The server says that it hears the caller."""
+        self._voice_at = self._driver.now
 
     def connected(self, *, suspected: bool, answers: bool) -> f.Connected:
         """A connection serves the session: what it can know of the turn.
@@ -76,14 +111,27 @@ class TurnLog:
             words_lost=spoke_at is not None and spoke_at > taken_at,
         )
 
-    def opened(self, reply: str, request_id: str | None) -> None:
-        """A generation began; `request_id` is the request it answers, if it does."""
+    def opened(
+        self, reply: str, request_id: str | None, *, by_caption: bool, works_unseen: bool
+    ) -> None:
+        """A generation began.
+
+        Args:
+            reply: Its id.
+            request_id: The request it answers, if it does.
+            by_caption: The message that began it holds nothing but transcripts.
+            works_unseen: The provider may be at work for long within it without a sign.
+        """
         self._progress[reply] = ReplyProgress()
         if len(self._progress) > _REMEMBERED_REPLIES:
             oldest = next(iter(self._progress))
             del self._progress[oldest]
             self._played_s.pop(oldest, None)
-        self._driver.feed(f.GenerationOpened(self._driver.now, reply, request_id))
+            self._completed_at.pop(oldest, None)
+        now = self._driver.now
+        self._driver.feed(f.GenerationOpened(now, reply, request_id, by_caption=by_caption))
+        if works_unseen:
+            self._driver.feed(f.PauseExpected(now, reply))
 
     def received(self, reply: str, content: types.LiveServerContent, *, takes_audio: bool) -> None:
         """Content arrived for a reply; `takes_audio` says whether its audio can still be heard."""
@@ -93,9 +141,9 @@ class TurnLog:
         if heard is not None and heard.text:
             self.understood_at = now
             self._transcribed = (reply, now)
-            if not progress.has_output:
+            if not progress.has_output and _has_words(heard.text):
                 self._asked_at = now
-                self._driver.feed(f.UserTurnEnded(now))
+                self._driver.feed(f.UserTurnEnded(now, certain=self._is_turn))
         for part in (content.model_turn.parts or []) if content.model_turn else []:
             data = part.inline_data.data if part.inline_data else None
             if data and takes_audio:
@@ -106,14 +154,51 @@ class TurnLog:
         said = content.output_transcription
         if said is not None and said.text:
             progress.transcribed(TranscriptDelta(said.text))
-            self._driver.feed(f.TextReceived(now, reply))
+            self._driver.feed(f.TextReceived(now, reply, is_caption=self._speaks))
+        if progress.has_output:
+            self._began_at.setdefault(reply, now)
         if content.generation_complete or (content.turn_complete and self.interrupted != reply):
             self.completed(reply)
         if content.generation_complete:
+            self._completed_at[reply] = now
             self._driver.feed(f.OutputCompleted(now, reply))
         if content.interrupted:
             self.interrupted = reply
             self._driver.feed(f.Interrupted(now, reply))
+        if content.waiting_for_input or content.turn_complete_reason is _NEEDS_MORE:
+            self._driver.feed(f.InputAwaited(now))
+
+    def ended(self, reply: str) -> None:
+        """A reply is over."""
+        self.ended_at = now = self._driver.now
+        began_at = self._began_at.pop(reply, None)
+        if began_at is not None:
+            # What was said into it, and did not stop it, was no turn to the server.
+            stops = self._interruptible and self.interrupted != reply
+            self._turn_from = now if stops else began_at
+
+    def called(self) -> None:
+        """The model called a tool, which is an answer."""
+        self._turn_from = self._driver.now
+
+    @property
+    def _is_turn(self) -> bool:
+        """Whether words that have just come are surely of a turn that is to be answered.
+
+        Captions have no order against the turns, so those of one that was answered can still come;
+        then the caller has not been heard since.
+        """
+        spoke_at = max(self._voice_at, self._driver.heard_speech_at or float("-inf"))
+        return not self._may_pass_over and spoke_at > self._turn_from
+
+    def is_overtaken(self, reply: str) -> bool:
+        """Whether the model was given something new since all of a reply had come: what it says
+        now belongs to its next turn, though this one was never ended."""
+        completed_at = self._completed_at.get(reply)
+        if completed_at is None:
+            return False
+        spoke_at = max(self._voice_at, self._driver.heard_speech_at or float("-inf"))
+        return max(spoke_at, self._asked_at) > completed_at
 
     def transcribed_at(self, reply: str) -> float | None:
         """When the last of the caller's words came that a reply answers; None for no words."""
@@ -148,3 +233,8 @@ class TurnLog:
         """The words of a reply within its first `audio_s` seconds; "" for an unknown one."""
         progress = self._progress.get(reply)
         return progress.spoken(rate_cps, audio_s) if progress is not None else ""
+
+
+def _has_words(text: str) -> bool:
+    """Whether a transcript tells of anything but sounds, such as "<noise>" or " ."."""
+    return any(character.isalnum() for character in _SOUND.sub("", text))

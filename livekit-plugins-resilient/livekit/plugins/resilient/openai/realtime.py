@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from ..options import ResilienceOptions
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
+
+# Models that reason unless told otherwise.
+_REASONS = re.compile(r"gpt-realtime-[2-9]")
 
 # Of the one second of R21; the rest is for what is cancelled then.
 _CLOSE_WITHIN_S = 0.8
@@ -149,7 +153,7 @@ class RealtimeSession(_impl.RealtimeSession):
             """As upstream's; also takes "resilience"."""
 
     def push_audio(self, frame: rtc.AudioFrame) -> None:
-        self._driver.hear(frame)
+        self._driver.hear(frame, to_be_heard=self._opts.turn_detection is not None)
         # Without turn detection the application commits what it pushed, in order.
         if self._in_gap and self._opts.turn_detection is not None:
             self._microphone.missed(frame)
@@ -283,6 +287,7 @@ class RealtimeSession(_impl.RealtimeSession):
             event,
             answers_turns=turns is not None and turns.create_response is not False,
             interrupts=turns is not None and turns.interrupt_response is not False,
+            works_unseen=self._works_unseen,
         )
         match event.get("type"):
             case "response.output_item.added":
@@ -301,6 +306,12 @@ class RealtimeSession(_impl.RealtimeSession):
                 self._input_buffer.settled("clear")
             case _:
                 self._microphone.server_alive()
+
+    @property
+    def _works_unseen(self) -> bool:
+        """Whether the model may be at work for long within a response without a sign."""
+        reasons = self._opts.reasoning is not None or _REASONS.search(self._opts.model) is not None
+        return reasons or bool(self._tools.provider_tools)
 
     def _response_ended(self, response: dict[str, Any]) -> None:
         if response.get("status") == "completed":

@@ -20,6 +20,9 @@ _BYTES_PER_SAMPLE = 2
 # Replies whose words a re-drive may still need: the one that was cut, and those still playing.
 _REMEMBERED_REPLIES = 8
 
+# Other items are the provider's own work, such as reasoning or a call of a remote tool.
+_ANSWERS = frozenset({"message", "function_call"})
+
 _ENDINGS: dict[str, f.Ending] = {
     "completed": "completed",
     "incomplete": "completed",
@@ -43,13 +46,21 @@ class ServerEvents:
         """Whether the caller's last turn is in no record: committed, but never transcribed."""
         return bool(self._untranscribed)
 
-    def receive(self, event: dict[str, Any], *, answers_turns: bool, interrupts: bool) -> None:
+    def receive(
+        self,
+        event: dict[str, Any],
+        *,
+        answers_turns: bool,
+        interrupts: bool,
+        works_unseen: bool = False,
+    ) -> None:
         """Take one server event.
 
         Args:
             event: As received, with current event names.
             answers_turns: The server answers the caller's turns by itself.
             interrupts: The server cancels its response when the caller speaks.
+            works_unseen: The model may be at work for long within a response without a sign.
         """
         feed, now = self._driver.feed, self._driver.now
         feed(f.MessageArrived(now))
@@ -57,6 +68,8 @@ class ServerEvents:
         match event.get("type"):
             case "response.created":
                 self._opened(event["response"])
+                if works_unseen and self.response_id is not None:
+                    feed(f.PauseExpected(now, self.response_id))
             case "response.output_audio.delta" if response_id is not None:
                 samples = len(event["delta"]) * 3 // 4 // _BYTES_PER_SAMPLE
                 seconds = samples / _SAMPLE_RATE
@@ -68,14 +81,17 @@ class ServerEvents:
                 delta = TranscriptDelta(event["delta"], event.get("start_time"))
                 self._progress(event["item_id"]).transcribed(delta)
                 feed(f.TextReceived(now, response_id))
+            case "response.output_item.added" if response_id is not None:
+                item = event["item"]
+                if item.get("phase") == "commentary" or item.get("type") not in _ANSWERS:
+                    feed(f.PauseExpected(now, response_id))
             case "response.output_item.done" if response_id is not None:
+                # Another item may follow, after long thought: only the response has an end.
                 item = event["item"]
                 if item.get("status") == "completed" and item["id"] in self._messages:
                     self._messages[item["id"]].completed()
                 if item.get("type") == "function_call":
                     feed(f.ToolCallOpened(now, response_id, item["call_id"]))
-                else:
-                    feed(f.OutputCompleted(now, response_id))
             case "response.done" if response_id is not None:
                 self.response_id = None
                 response = event["response"]
