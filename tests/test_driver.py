@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from livekit.plugins.resilient.core import facts as f
-from livekit.plugins.resilient.core.limits import OPENAI_LIVENESS_TIMEOUT_S, SILENT_AFTER_S
+from livekit.plugins.resilient.core.limits import SILENT_AFTER_S
 from livekit.plugins.resilient.driver import Driver
 from livekit.plugins.resilient.events import (
     GenerationFinalised,
@@ -17,6 +17,7 @@ from livekit.plugins.resilient.events import (
     ResilienceEvent,
 )
 from livekit.plugins.resilient.options import ResilienceOptions
+from livekit.plugins.resilient.provider_bounds import OPENAI
 from livekit.plugins.resilient.telemetry import Telemetry
 
 pytestmark = pytest.mark.virtual_time
@@ -60,7 +61,7 @@ class RecordingCarrier:
 def make(options: ResilienceOptions | None = None) -> tuple[Driver, RecordingCarrier]:
     options = options or ResilienceOptions(liveness_timeout_s=None)
     carrier = RecordingCarrier()
-    driver = Driver(carrier, options, options.bounds(OPENAI_LIVENESS_TIMEOUT_S), Telemetry("test"))
+    driver = Driver(carrier, options, options.bounds(OPENAI), Telemetry("test"))
     carrier.driver = driver
     return driver, carrier
 

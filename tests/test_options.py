@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from livekit.plugins.resilient import provider_bounds
 from livekit.plugins.resilient.core import limits
 from livekit.plugins.resilient.errors import OptionError
 from livekit.plugins.resilient.options import ResilienceOptions
@@ -29,9 +30,9 @@ WATCHDOGS = {  # option: bound
     "finalise_stalled_after_s": "stalled_after_s",
     "finalise_silent_after_s": "silent_after_s",
     "liveness_timeout_s": "liveness_timeout_s",
+    "liveness_reply_after_s": "reply_silent_after_s",
     "liveness_speech_after_s": "unheard_after_s",
 }
-OFF_BY_DEFAULT = {"liveness_reply_after_s": "reply_silent_after_s"}
 PROVIDERS = ("renewal_wait_s",)  # times that the provider decides by default
 SWITCHED_OFF_BY_NONE = ("gap_audio_s",)  # times that no bound of the core is made from
 
@@ -48,12 +49,12 @@ def test_only_two_ways_to_play_on_are_known() -> None:
 
 def test_every_time_is_checked_here() -> None:
     named = {f.name for f in dataclasses.fields(ResilienceOptions) if f.name.endswith("_s")}
-    assert named == {*REQUIRED, *PROVIDERS, *WATCHDOGS, *OFF_BY_DEFAULT, *SWITCHED_OFF_BY_NONE}
+    assert named == {*REQUIRED, *PROVIDERS, *WATCHDOGS, *SWITCHED_OFF_BY_NONE}
 
 
 @pytest.mark.parametrize(
     "field",
-    [*REQUIRED, *PROVIDERS, *WATCHDOGS, *OFF_BY_DEFAULT, *SWITCHED_OFF_BY_NONE],
+    [*REQUIRED, *PROVIDERS, *WATCHDOGS, *SWITCHED_OFF_BY_NONE],
 )
 @pytest.mark.parametrize(
     "value", [0, -1.0, float("nan"), float("inf"), True, "3", [1]], ids=lambda value: repr(value)
@@ -72,8 +73,8 @@ def test_none_is_refused_where_nothing_can_be_switched_off(field: str) -> None:
 
 @pytest.mark.parametrize(("option", "bound"), WATCHDOGS.items())
 def test_none_switches_a_watchdog_off(option: str, bound: str) -> None:
-    assert getattr(build().bounds(8.0), bound) is not None
-    assert getattr(build(**{option: None}).bounds(8.0), bound) is None
+    assert getattr(build().bounds(provider_bounds.OPENAI), bound) is not None
+    assert getattr(build(**{option: None}).bounds(provider_bounds.OPENAI), bound) is None
 
 
 @pytest.mark.parametrize("option", SWITCHED_OFF_BY_NONE)
@@ -81,11 +82,9 @@ def test_none_is_kept_where_it_switches_off(option: str) -> None:
     assert getattr(build(**{option: None}), option) is None
 
 
-@pytest.mark.parametrize(
-    ("option", "bound"), [*WATCHDOGS.items(), *OFF_BY_DEFAULT.items(), ("redrive_after_s",) * 2]
-)
+@pytest.mark.parametrize(("option", "bound"), [*WATCHDOGS.items(), ("redrive_after_s",) * 2])
 def test_a_time_reaches_the_core(option: str, bound: str) -> None:
-    assert getattr(build(**{option: 4.25}).bounds(8.0), bound) == 4.25
+    assert getattr(build(**{option: 4.25}).bounds(provider_bounds.OPENAI), bound) == 4.25
 
 
 @pytest.mark.parametrize(
@@ -116,14 +115,18 @@ def test_a_switch_takes_true_or_false(field: str, value: object) -> None:
 
 
 def test_the_switches_reach_the_core() -> None:
-    assert build(redrive=False).bounds(8.0).redrive is False
-    assert build(speech_hint=False).bounds(8.0).unheard_after_s is None
+    assert build(redrive=False).bounds(provider_bounds.OPENAI).redrive is False
+    assert build(speech_hint=False).bounds(provider_bounds.OPENAI).unheard_after_s is None
 
 
-@pytest.mark.parametrize("seconds", [limits.GEMINI_LIVENESS_TIMEOUT_S, 8.0])
-def test_the_provider_decides_its_own_liveness(seconds: float) -> None:
-    assert build().bounds(seconds).liveness_timeout_s == seconds
-    assert build(liveness_timeout_s=3.0).bounds(seconds).liveness_timeout_s == 3.0
+@pytest.mark.parametrize("provider", [provider_bounds.GEMINI, provider_bounds.OPENAI])
+def test_the_provider_decides_its_own_liveness(provider: limits.ProviderBounds) -> None:
+    bounds = build().bounds(provider)
+    assert bounds.liveness_timeout_s == provider.liveness_timeout_s
+    assert bounds.reply_silent_after_s == provider.reply_silent_after_s
+    assert bounds.deaf_after_s == provider.deaf_after_s
+    own = build(liveness_timeout_s=3.0, liveness_reply_after_s=4.0).bounds(provider)
+    assert (own.liveness_timeout_s, own.reply_silent_after_s) == (3.0, 4.0)
 
 
 @pytest.mark.parametrize(

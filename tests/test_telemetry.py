@@ -32,6 +32,7 @@ from livekit.plugins.resilient.events import (
     GenerationFinalised,
     GoAwayReceived,
     HandedOver,
+    LoopStalled,
     Reconnected,
     ReconnectMode,
     RedriveDecided,
@@ -277,6 +278,7 @@ def record_everything(telemetry: Telemetry) -> None:
     for overlapped in (True, False):
         telemetry.record(HandedOver(at=6.0, overlapped=overlapped))
     telemetry.record(GoAwayReceived(at=6.0, time_left_s=10.0))
+    telemetry.record(LoopStalled(at=6.0, seconds=2.0))
     telemetry.record(ContinuationRejected(at=6.0, code=1001))
     forms: tuple[Literal["native", "text"], ...] = ("native", "text")
     for form in forms:

@@ -321,6 +321,20 @@ SPOKE = (CONNECTED, PONG, f.LocalSpeechHinted(9.0), f.LocalSpeechHinted(10.0))
             20.0,
             id="the oldest request that is left",
         ),
+        pytest.param(
+            (*ASKED, f.MessageArrived(11.0), f.WaitStated(11.0, 12.0)),
+            "reply_silent",
+            31.0,
+            20.0,
+            id="a stated wait is no silence",
+        ),
+        pytest.param(
+            (*SPOKE, f.WaitStated(10.0, 5.0)),
+            "caller_unheard",
+            21.0,
+            21.0,
+            id="nor for the caller",
+        ),
         pytest.param(SPOKE, "caller_unheard", 18.0, 18.0, id="8 after the end of speech"),
         pytest.param(
             (*SPOKE, f.PongArrived(12.0)), "caller_unheard", 32.0, 32.0, id="22 on a live path"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .core import limits
-from .core.limits import Bounds
+from .core.limits import Bounds, ProviderBounds
 from .errors import OptionError
 from .events import ResilienceEvent
 from .log import logger
@@ -33,10 +33,10 @@ _SECONDS_OR_NONE = (
     "finalise_complete_after_s",
     "finalise_stalled_after_s",
     "finalise_silent_after_s",
-    "liveness_reply_after_s",
     "liveness_speech_after_s",
     "gap_audio_s",
 )
+_SECONDS_OF_PROVIDER = ("liveness_timeout_s", "liveness_reply_after_s")
 _SWITCHES = ("redrive", "resend_utterance", "speech_hint")
 _ORDERED = (  # the first must not exceed the second, where neither is None
     ("redial_base_s", "redial_cap_s"),
@@ -52,7 +52,7 @@ _LEAST_HEALTHY: Mapping[str, float] = {
     "finalise_complete_after_s": limits.SLOWEST_END_S,
     "finalise_interrupted_after_s": limits.SLOWEST_END_S,
     "liveness_timeout_s": limits.OPENAI_LIVENESS_TIMEOUT_S,
-    "liveness_reply_after_s": limits.SLOWEST_START_S,
+    "liveness_reply_after_s": limits.OPENAI_REPLY_SILENT_AFTER_S,
 }
 
 
@@ -114,12 +114,13 @@ class ResilienceOptions:
             block, the model reasons, or says that it only comments on what it does.
         liveness_timeout_s: Without a byte from the server before the connection is suspected;
             "provider" takes the provider's own default (Gemini 25, OpenAI 8).
-        liveness_reply_after_s: Without a message since a reply was requested, likewise. Off by
-            default: models think for longer than that.
+        liveness_reply_after_s: Without a message since a reply was requested, likewise;
+            "provider" takes the provider's own default: OpenAI, which confirms a request at once,
+            10; Gemini, which says nothing while it thinks, none.
         liveness_speech_after_s: Without a message or an answer to a ping since the caller, who
             audibly spoke, has been quiet, likewise, where the provider finds the turns. Where it
-            answers pings, or is slow to, that takes `core.limits.DEAF_AFTER_S`; each false alarm
-            doubles it.
+            answers pings, or is slow to, that takes longer (Gemini 20, OpenAI 12). Each false
+            alarm doubles it.
         speech_hint: Listen for speech in the microphone frames by their energy. False also
             switches `liveness_speech_after_s` off.
         speech_quiet_s: Of quiet that end the caller's speech, by that hint.
@@ -152,7 +153,7 @@ class ResilienceOptions:
     finalise_silent_after_s: float | None = limits.SILENT_AFTER_S
     finalise_working_after_s: float = limits.WORKING_AFTER_S
     liveness_timeout_s: float | Literal["provider"] | None = "provider"
-    liveness_reply_after_s: float | None = None
+    liveness_reply_after_s: float | Literal["provider"] | None = "provider"
     liveness_speech_after_s: float | None = limits.UNHEARD_AFTER_S
     speech_hint: bool = True
     speech_quiet_s: float = limits.SPEECH_QUIET_S
@@ -169,9 +170,10 @@ class ResilienceOptions:
             value = getattr(self, name)
             if value is not None and not _is_above_0(value):
                 raise OptionError(name, value, "seconds above 0, or None to switch it off")
-        timeout = self.liveness_timeout_s
-        if timeout not in (None, "provider") and not _is_above_0(timeout):
-            raise OptionError("liveness_timeout_s", timeout, 'seconds above 0, "provider", or None')
+        for name in _SECONDS_OF_PROVIDER:
+            value = getattr(self, name)
+            if value not in (None, "provider") and not _is_above_0(value):
+                raise OptionError(name, value, 'seconds above 0, "provider", or None')
         if self.playout_on_drop not in ("finish", "flush"):
             raise OptionError("playout_on_drop", self.playout_on_drop, '"finish" or "flush"')
         wait = self.renewal_wait_s
@@ -195,14 +197,13 @@ class ResilienceOptions:
                     healthy_s,
                 )
 
-    def bounds(self, provider_liveness_s: float) -> Bounds:
+    def bounds(self, provider: ProviderBounds) -> Bounds:
         """The bounds for a `core.Conversation`.
 
         Args:
-            provider_liveness_s: What "provider" stands for in `liveness_timeout_s`: one of the
-                provider constants in `core.limits`.
+            provider: What "provider" stands for: one of the constants in `core.limits`.
         """
-        timeout = self.liveness_timeout_s
+        timeout, reply = self.liveness_timeout_s, self.liveness_reply_after_s
         return Bounds(
             redrive=self.redrive,
             redrive_after_s=self.redrive_after_s,
@@ -211,8 +212,9 @@ class ResilienceOptions:
             stalled_after_s=self.finalise_stalled_after_s,
             silent_after_s=self.finalise_silent_after_s,
             working_after_s=self.finalise_working_after_s,
-            liveness_timeout_s=provider_liveness_s if timeout == "provider" else timeout,
-            reply_silent_after_s=self.liveness_reply_after_s,
+            liveness_timeout_s=provider.liveness_timeout_s if timeout == "provider" else timeout,
+            reply_silent_after_s=provider.reply_silent_after_s if reply == "provider" else reply,
+            deaf_after_s=provider.deaf_after_s,
             unheard_after_s=self.liveness_speech_after_s if self.speech_hint else None,
             speech_quiet_s=self.speech_quiet_s,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Bounds"]
+__all__ = ["Bounds", "ProviderBounds"]
 
 # --- redial ------------------------------------------------------------------------------------
 
@@ -177,6 +177,12 @@ OPENAI_LIVENESS_TIMEOUT_S = 8.0
 """Seconds without a byte from OpenAI, pings sent every few seconds; its pongs are prompt.
 Source: our choice. Date: 2026-11."""
 
+OPENAI_REPLY_SILENT_AFTER_S = 10.0
+"""Seconds without a message after OpenAI was asked for a reply, which it confirms 0.1 later when
+healthy, however long the model then thinks. Gemini says nothing before the first output, so there
+it proves nothing. Source: recorded sessions; livekit-agents gives the request up after the same
+time. Date: 2026-11."""
+
 SLOWEST_PONG_S = 2.0
 """Seconds that a connection's slowest answer to a ping may have taken for a missing one to be a
 sign at all; Gemini's were measured 8 to 30 late on healthy calls. Source: report
@@ -192,10 +198,14 @@ UNHEARD_AFTER_S = 6.0
 that answers pings: together with the quiet, a dead socket is noticed 8 after the end of speech.
 Source: our choice. Date: 2026-11."""
 
-DEAF_AFTER_S = 20.0
+GEMINI_DEAF_AFTER_S = 20.0
 """Seconds without a message in place of that where the path is not known to be dead. Captions came
 up to 8 late and answers 15 on healthy calls, and what sounds like speech may be a television.
 Source: report pipecat-ai/pipecat#4108. Date: 2026-11."""
+
+OPENAI_DEAF_AFTER_S = 12.0
+"""Seconds likewise for OpenAI, which says at once that it hears speech. Source: our choice, twice
+`UNHEARD_AFTER_S` with the quiet. Date: 2026-11."""
 
 FALSE_ALARM_FACTOR = 2.0
 """By which a false alarm lengthens the time to the next (count). Source: our choice.
@@ -243,6 +253,21 @@ open at a time. Source: our choice. Date: 2026-11."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderBounds:
+    """The bounds of a connection that depend on whose it is; None for a sign that it never gives.
+
+    Attributes:
+        liveness_timeout_s: See `Bounds`.
+        reply_silent_after_s: Likewise.
+        deaf_after_s: Likewise.
+    """
+
+    liveness_timeout_s: float | None
+    reply_silent_after_s: float | None
+    deaf_after_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """The bounds one conversation runs with; None switches that watchdog off.
 
@@ -275,5 +300,5 @@ class Bounds:
     liveness_timeout_s: float | None = GEMINI_LIVENESS_TIMEOUT_S
     reply_silent_after_s: float | None = None
     unheard_after_s: float | None = UNHEARD_AFTER_S
-    deaf_after_s: float = DEAF_AFTER_S
+    deaf_after_s: float = GEMINI_DEAF_AFTER_S
     speech_quiet_s: float = SPEECH_QUIET_S

@@ -339,6 +339,7 @@ class Liveness:
     message_at: float
     hinted_at: float | None = None
     suspected: DeathSign | None = None
+    quiet_until: float = float("-inf")  # as the provider said
     slowest_pong_s: float | None = None
     false_alarms: int = 0
 

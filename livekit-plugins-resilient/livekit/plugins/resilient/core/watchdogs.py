@@ -135,7 +135,8 @@ def liveness_deadline(
     if bounds.liveness_timeout_s is not None:
         first = (liveness.byte_at + bounds.liveness_timeout_s, "nothing_arrived")
     if asked_at is not None and bounds.reply_silent_after_s is not None:
-        due = max(asked_at, liveness.message_at) + bounds.reply_silent_after_s
+        silent_from = max(asked_at, liveness.message_at, liveness.quiet_until)
+        due = silent_from + bounds.reply_silent_after_s
         if first is None or due < first[0]:
             first = (due, "reply_silent")
     due_unheard = _unheard_deadline(liveness, bounds)
@@ -158,7 +159,8 @@ def _unheard_deadline(liveness: Liveness, bounds: Bounds) -> float | None:
     is_prompt = slowest_s is not None and slowest_s <= SLOWEST_PONG_S
     if not is_prompt or liveness.byte_at > hinted_at:
         bound = max(bound, bounds.deaf_after_s)
-    return hinted_at + bounds.speech_quiet_s + bound * FALSE_ALARM_FACTOR**liveness.false_alarms
+    quiet_from = max(hinted_at + bounds.speech_quiet_s, liveness.quiet_until)
+    return quiet_from + bound * FALSE_ALARM_FACTOR**liveness.false_alarms
 
 
 def _after(at: float | None, bound: float | None) -> float | None:

@@ -15,12 +15,12 @@ from ..agent_session import cancel_tool
 from ..background import Background
 from ..connection_log import ConnectionLog
 from ..core import facts as f
-from ..core.limits import GEMINI_LIVENESS_TIMEOUT_S
 from ..driver import Driver
 from ..errors import ConnectionSuspectedError
 from ..events import HandedOver, ReconnectMode, ResilienceEvent
 from ..hooks import options_of
 from ..notify import notify
+from ..provider_bounds import GEMINI
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from .context import Context
@@ -86,7 +86,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._driver = Driver(
             self,
             self._resilience,
-            self._resilience.bounds(GEMINI_LIVENESS_TIMEOUT_S),
+            self._resilience.bounds(GEMINI),
             Telemetry("google"),
         )
         self._spoken = Spoken(self)

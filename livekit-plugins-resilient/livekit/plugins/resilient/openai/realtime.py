@@ -14,13 +14,14 @@ from .._vendor.openai import realtime_model as _impl
 from ..agent_record import AgentRecord
 from ..connection_log import ConnectionLog
 from ..core import facts as f
-from ..core.limits import OPENAI_LIVENESS_TIMEOUT_S, OTHER_RENEWAL_WAIT_S
+from ..core.limits import OTHER_RENEWAL_WAIT_S
 from ..core.renewal import RenewalLimits
 from ..driver import Driver
 from ..events import ResilienceEvent
 from ..hooks import duration_of, options_of
 from ..log import logger
 from ..notify import notify
+from ..provider_bounds import OPENAI
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from .caps import Host, renewal_limits
@@ -97,7 +98,7 @@ class RealtimeSession(_impl.RealtimeSession):
             self,
             self._resilience,
             # The heartbeat below finds a connection on which nothing at all arrives.
-            replace(self._resilience.bounds(OPENAI_LIVENESS_TIMEOUT_S), liveness_timeout_s=None),
+            replace(self._resilience.bounds(OPENAI), liveness_timeout_s=None),
             Telemetry("openai"),
         )
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
@@ -191,7 +192,7 @@ class RealtimeSession(_impl.RealtimeSession):
         return Host(self._opts.model, azure=self._opts.is_azure)
 
     def _heartbeat_s(self) -> float | None:
-        timeout_s = self._resilience.bounds(OPENAI_LIVENESS_TIMEOUT_S).liveness_timeout_s
+        timeout_s = self._resilience.bounds(OPENAI).liveness_timeout_s
         # The client pings after this long without a byte, and gives the answer half as long.
         return None if timeout_s is None else timeout_s / 1.5
 
