@@ -165,6 +165,21 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Virtual seconds."""
         return self._virtual_now
 
+    def stall(self, seconds: float) -> None:
+        """Let `seconds` pass in which nothing runs: what `time.sleep` in a callback, a collection
+        of garbage or a stopped process does to an ordinary loop.
+
+        Call it from a callback or a task of this loop. Afterwards everything that fell due comes
+        late and at once, in the order of its timers. Servers on the same loop were held up as well;
+        to keep one going, run it in a thread of its own (`testing.threaded`) on the real clock.
+
+        Raises:
+            ValueError: `seconds` is negative.
+        """
+        if seconds < 0:
+            raise ValueError(f"a stall does not run backwards: {seconds!r}")
+        self._advance(seconds)
+
     def run_forever(self) -> None:
         if self.run_limit_s is not None:
             self._run_deadline = time.monotonic() + self.run_limit_s
