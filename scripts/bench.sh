@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Benchmarks. `survival`: the fault catalogue with upstream's model and with ours, in one table;
 # options: --only NAME, --provider gemini|openai, --json FILE, --markdown FILE.
+# `healthy`: the healthy corpus, in which both must do the same; options: --only NAME (or a part of
+# names), --provider gemini|openai, --markdown FILE.
 # `core`: what one fact costs the conversation core, with short and with long histories.
 . "$(dirname "$0")/lib.sh"
 
 case "${1:-}" in
   survival) script=scripts/survival.py ;;
+  healthy) script=scripts/healthy.py ;;
   core) script=scripts/bench_core.py ;;
-  *) fail "usage: scripts/bench.sh survival|core [options]" ;;
+  *) fail "usage: scripts/bench.sh survival|healthy|core [options]" ;;
 esac
 shift
 ensure_venv

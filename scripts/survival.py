@@ -12,16 +12,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import difflib
 import json
 import logging
 import math
-import os
 import sys
 import time
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -31,16 +27,25 @@ SCRIPT = Path(__file__).resolve()
 ROOT = SCRIPT.parents[1]
 sys.path[:0] = [str(ROOT)]
 
+from benching import (  # noqa: E402
+    Progress,
+    WorkerProcess,
+    markdown_table,
+    named,
+    print_columns,
+    serve_orders,
+    share_out,
+    with_table,
+)
+
 if TYPE_CHECKING:
     from tests.scenarios.registry import Scenario
     from tests.scenarios.stage import Which
 
-WORKERS = 2
 LIMIT_S = 60.0
 """Real seconds that one run may take before its worker is replaced; most take less than one."""
 HANG_LIMIT_S = 45.0
 """Real seconds after which a worker itself declares a run hung."""
-START_LIMIT_S = 120.0
 MARKDOWN = ROOT / "docs" / "survival.md"
 README = ROOT / "README.md"
 MARKS = ("<!-- survival: written by scripts/bench.sh survival -->", "<!-- /survival -->")
@@ -129,21 +134,12 @@ HEADINGS = (
 
 
 def work() -> None:
-    """Serve runs: one JSON line in, one JSON line out, until the input ends."""
+    """Serve runs; see `serve_orders`."""
     from tests.scenarios.registry import catalogue
 
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # nothing that is printed may get between the answers
     logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
     entries = catalogue()
-    print("{}", file=out, flush=True)
-    for line in sys.stdin:
-        order = json.loads(line)
-        answer, usable = _run_one(entries[order["name"]], order["which"])
-        print(json.dumps(answer), file=out, flush=True)
-        if not usable:
-            return
+    serve_orders(lambda order: _run_one(entries[order["name"]], order["which"]))
 
 
 def _run_one(entry: Scenario, which: Which) -> tuple[dict[str, Any], bool]:
@@ -165,107 +161,39 @@ def _run_one(entry: Scenario, which: Which) -> tuple[dict[str, Any], bool]:
     }, True
 
 
-class Worker:
-    """A worker process, started when it is first needed and again after each hang or crash."""
+class Worker(WorkerProcess):
+    """Runs scenarios one at a time; replaced after each hang, crash or error."""
 
     def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
+        super().__init__(SCRIPT)
 
     async def run(self, name: str, which: Which) -> Result:
         began = time.monotonic()
         try:
-            process = await self._started()
-            assert process.stdin is not None
-            process.stdin.write(json.dumps({"name": name, "which": which}).encode() + b"\n")
-            answer = await _answer(process, LIMIT_S)
+            answer = await self.ask({"name": name, "which": which}, LIMIT_S)
         except asyncio.TimeoutError:
-            await self.stop()
             return Result("failed", f"no end within {LIMIT_S:g} real seconds", seconds=LIMIT_S)
         if answer is None:
-            await self.stop()
             return Result("error", "the worker process died")
         if answer["status"] == "error":
             await self.stop()
         return Result(**answer, seconds=round(time.monotonic() - began, 2))
 
-    async def stop(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-    async def _started(self) -> asyncio.subprocess.Process:
-        if self._process is None or self._process.returncode is not None:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                str(SCRIPT),
-                "--worker",
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-            )
-            await _answer(self._process, START_LIMIT_S)
-        return self._process
-
-
-async def _answer(process: asyncio.subprocess.Process, limit_s: float) -> dict[str, Any] | None:
-    assert process.stdout is not None
-    line = await asyncio.wait_for(process.stdout.readline(), limit_s)
-    return json.loads(line) if line else None
-
-
-# Progress ----------------------------------------------------------------------------------
-
-
-class Progress:
-    """A bar on a terminal, else a line for each run."""
-
-    WIDTH = 30
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.done = 0
-        self._bar = sys.stderr.isatty()
-
-    def finished(self, entry: Scenario, which: Which, result: Result) -> None:
-        self.done += 1
-        if not self._bar:
-            note = f": {result.why}" if result.why else ""
-            print(
-                f"[{self.done}/{self.total}] {entry.name} {which} {result.status} "
-                f"({result.seconds:.1f} s){note}",
-                file=sys.stderr,
-                flush=True,
-            )
-            return
-        filled = self.WIDTH * self.done // self.total
-        bar = "#" * filled + "." * (self.WIDTH - filled)
-        text = f"[{bar}] {self.done}/{self.total} {entry.name}"
-        print(f"\r{text[:99]:<99}", end="", file=sys.stderr, flush=True)
-        if self.done == self.total:
-            print(f"\r{'':<99}\r", end="", file=sys.stderr, flush=True)
-
 
 async def run_all(entries: Sequence[Scenario]) -> list[Row]:
-    """Run each scenario with both models, `WORKERS` at a time."""
+    """Run each scenario with both models."""
     sides: tuple[Which, ...] = ("upstream", "ours")
-    orders = iter([(entry, which) for entry in entries for which in sides])
     results: dict[tuple[str, str], Result] = {}
     progress = Progress(2 * len(entries))
 
-    async def serve(orders: Iterator[tuple[Scenario, Which]]) -> None:
-        worker = Worker()
-        try:
-            for entry, which in orders:
-                result = await worker.run(entry.name, which)
-                results[entry.name, which] = result
-                progress.finished(entry, which, result)
-        finally:
-            await worker.stop()
+    async def perform(worker: Worker, order: tuple[Scenario, Which]) -> None:
+        entry, which = order
+        result = results[entry.name, which] = await worker.run(entry.name, which)
+        note = f": {result.why}" if result.why else ""
+        outcome = f"{which} {result.status} ({result.seconds:.1f} s){note}"
+        progress.finished(entry.name, outcome)
 
-    await asyncio.gather(*(serve(orders) for _ in range(WORKERS)))
+    await share_out([(entry, which) for entry in entries for which in sides], Worker, perform)
     return [Row(e, results[e.name, "upstream"], results[e.name, "ours"]) for e in entries]
 
 
@@ -284,11 +212,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    table = [HEADINGS, *(row.cells() for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(HEADINGS))]
-    for line in table:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    print_columns([HEADINGS, *(row.cells() for row in rows)])
     print()
     for row in rows:
         for which, result in (("upstream", row.upstream), ("ours", row.ours)):
@@ -314,9 +238,7 @@ def markdown(rows: Sequence[Row]) -> str:
         "",
         *(f"- {line}" for line in summary(rows)),
         "",
-        "| " + " | ".join(HEADINGS) + " |",
-        "|" + " --- |" * len(HEADINGS),
-        *("| " + " | ".join(row.cells()) + " |" for row in rows),
+        *markdown_table([HEADINGS, *(row.cells() for row in rows)]),
         "",
         "## What is promised",
         "",
@@ -338,15 +260,6 @@ def kinds_table(rows: Sequence[Row]) -> str:
     total.append(sum(row.ours.status == "survived" for row in rows))
     lines.append(f"| all | {len(rows)} | {total[0]} | {total[1]} |")
     return "\n".join(lines)
-
-
-def with_table(text: str, table: str) -> str:
-    """A README with this table between its marks. Raises ValueError when it has no marks."""
-    before, begin, rest = text.partition(MARKS[0])
-    _, end, after = rest.partition(MARKS[1])
-    if not (begin and end):
-        raise ValueError(f"README.md must hold the marks {MARKS[0]} and {MARKS[1]}")
-    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
 
 
 def as_json(rows: Sequence[Row]) -> str:
@@ -390,13 +303,7 @@ def chosen(names: Iterable[str], provider: str | None) -> list[Scenario]:
     from tests.scenarios.registry import catalogue
 
     entries = catalogue()
-    for name in names:
-        if name not in entries:
-            near = difflib.get_close_matches(name, entries, n=5, cutoff=0.4)
-            near = near or [known for known in entries if name in known] or list(entries)
-            print(f"no scenario {name!r}; near: {', '.join(near)}", file=sys.stderr)
-            raise SystemExit(2)
-    wanted = [entries[name] for name in names] or list(entries.values())
+    wanted = [entries[name] for name in named(names, entries, "scenario")]
     wanted = [entry for entry in wanted if provider in (None, entry.provider)]
     if not wanted:
         print(f"none of these scenarios is one of {provider}", file=sys.stderr)
@@ -426,7 +333,7 @@ def main() -> int:
     if target is not None:
         target.write_text(markdown(rows))
     if target == MARKDOWN:
-        README.write_text(with_table(README.read_text(), kinds_table(rows)))
+        README.write_text(with_table(README.read_text(), MARKS, kinds_table(rows)))
     if given.json is not None:
         given.json.write_text(as_json(rows) + "\n")
     return 1 if any(row.surprising for row in rows) else 0

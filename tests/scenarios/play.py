@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,8 @@ from livekit.plugins.resilient.testing import (
 )
 from livekit.plugins.resilient.testing.errors import CallEndedError, ServerTimeoutError
 
-from .registry import Flavour, ProviderName, Scenario
+from .call_script import CallScript, Flavour, ProviderName
+from .registry import Scenario
 from .stage import ScenarioFailed, Stage, Which
 
 RUN_LIMIT_S = 1800.0
@@ -74,6 +76,37 @@ _SERVERS: dict[ProviderName, type[GeminiLiveServer] | type[OpenAIRealtimeServer]
 }
 
 
+@contextlib.asynccontextmanager
+async def staged(
+    script: CallScript, which: Which, *, faults: bool, resilience: ResilienceOptions | None = None
+) -> AsyncIterator[Stage[Any]]:
+    """Start the simulator of a script and make its call, which is still to be entered.
+
+    The call is closed at the end. `resilience` is for our model, over that of the script.
+    """
+    server_class: Callable[..., Any] = _SERVERS[script.provider]
+    server = server_class(faults=script.faults if faults else (), **script.server)
+    models = _MODELS[script.provider, script.flavour]
+
+    def make_model() -> llm.RealtimeModel:
+        given: dict[str, Any] = {**models.keywords(server), **script.model}
+        if which == "upstream":
+            return models.upstream(**given)
+        options = resilience or script.resilience or ResilienceOptions()
+        return models.ours(**given, resilience=options)
+
+    async with server:
+        mic = ScriptedMicrophone(sample_rate=script.mic_rate, frame_ms=MIC_FRAME_MS)
+        options = {"mic": mic, **script.call()}
+        if script.agent is not None:
+            options["agent"] = script.agent(faults)
+        call = HeadlessCall(make_model(), **options)
+        try:
+            yield Stage(script, server, call, which=which, faulty=faults, make_model=make_model)
+        finally:
+            await call.aclose()
+
+
 async def play(scenario: Scenario, which: Which, *, faults: bool) -> float | None:
     """Run a scenario on the current loop; return the dead air that it measured, in seconds.
 
@@ -81,30 +114,11 @@ async def play(scenario: Scenario, which: Which, *, faults: bool) -> float | Non
         ScenarioFailed: the caller did not experience what is promised.
         Exception: the scenario or the simulator is at fault.
     """
-    server_class: Callable[..., Any] = _SERVERS[scenario.provider]
-    server = server_class(faults=scenario.faults if faults else (), **scenario.server)
-    models = _MODELS[scenario.provider, scenario.flavour]
-
-    def make_model() -> llm.RealtimeModel:
-        given: dict[str, Any] = {**models.keywords(server), **scenario.model}
-        if which == "upstream":
-            return models.upstream(**given)
-        return models.ours(**given, resilience=scenario.resilience or ResilienceOptions())
-
-    async with server:
-        options = {"mic": ScriptedMicrophone(frame_ms=MIC_FRAME_MS), **scenario.call()}
-        if scenario.agent is not None:
-            options["agent"] = scenario.agent(faults)
-        call = HeadlessCall(make_model(), **options)
-        stage: Stage[Any] = Stage(
-            scenario, server, call, which=which, faulty=faults, make_model=make_model
-        )
+    async with staged(scenario, which, faults=faults) as stage:
         try:
             await asyncio.wait_for(_perform(scenario, stage), RUN_LIMIT_S)
         except asyncio.TimeoutError as exc:
             raise ScenarioFailed(f"no end within {RUN_LIMIT_S:g} s") from exc
-        finally:
-            await call.aclose()
     return stage.dead_air_s
 
 

@@ -22,84 +22,48 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.testing.faults import Fault
 
+from .call_script import PROVIDERS, CallScript, Flavour, ProviderName, check
+
 if TYPE_CHECKING:
     from livekit.agents import Agent
 
-    from .stage import Stage
+__all__ = ["PROVIDERS", "Flavour", "ProviderName", "Scenario", "catalogue", "scenario"]
 
-ProviderName: TypeAlias = Literal["gemini", "openai"]
-PROVIDERS: tuple[ProviderName, ...] = ("gemini", "openai")
-Flavour: TypeAlias = Literal["plain", "azure", "azure-legacy", "inference"]
-"""Which of a provider's public models is called; Gemini has only "plain"."""
-
-Run: TypeAlias = "Callable[[Stage[Any]], Awaitable[None]]"
 _Run = TypeVar("_Run", bound="Callable[[Any], Awaitable[None]]")
 
 RULES = tuple(f"R{number}" for number in range(1, 23))
 KINDS = tuple(f"K{number}" for number in range(1, 14))
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """One named fault in one call.
+@dataclass(frozen=True, kw_only=True)
+class Scenario(CallScript):
+    """One named fault in one call; left out in the control.
 
     Attributes:
-        name: kebab-case, unique over all providers.
         kind: the kind of bug report, K1 to K13.
         rule: the rule of the product that it tests, R1 to R22.
-        provider: whose simulator serves the call.
-        run: drives the call and asserts.
-        promise: one sentence, what the caller must experience; the docstring of `run`.
-        faults: the fault plan; left out in the control.
-        server: keywords for the simulator.
-        model: keywords for both models, over those of the simulator.
-        call: makes keywords for `HeadlessCall`.
-        agent: makes the agent, given whether the faults are on; by default a `CallAgent` with its
-            weather tool.
-        flavour: which of the provider's models.
-        resilience: for our model only; None takes the defaults.
         by_script: the fault is not the server's: `run` or `agent` brings it about.
         waits_for: rules that our model does not keep yet; the scenario must fail until it does.
     """
 
-    name: str
     kind: str
     rule: str
-    provider: ProviderName
-    run: Run = field(repr=False)
-    promise: str = field(repr=False)
-    faults: tuple[Fault, ...] = ()
-    server: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    model: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    call: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
-    agent: Callable[[bool], Agent] | None = field(default=None, repr=False)
-    flavour: Flavour = "plain"
-    resilience: ResilienceOptions | None = field(default=None, repr=False)
     by_script: bool = False
     waits_for: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check("name", self.name, bool(_NAME.fullmatch(self.name)), "kebab-case")
-        _check("kind", self.kind, self.kind in KINDS, f"one of {', '.join(KINDS)}")
+        super().__post_init__()
+        check("kind", self.kind, self.kind in KINDS, f"one of {', '.join(KINDS)}")
         for rule in (self.rule, *self.waits_for):
-            _check("rule", rule, rule in RULES, f"one of {', '.join(RULES)}")
-        _check("provider", self.provider, self.provider in PROVIDERS, f"one of {PROVIDERS}")
-        _check("promise", self.promise, bool(self.promise), "the docstring of the function")
-
-
-def _check(what: str, value: str, fine: bool, allowed: str) -> None:
-    if not fine:
-        raise ValueError(f"scenario: {what} must be {allowed}, not {value!r}")
+            check("rule", rule, rule in RULES, f"one of {', '.join(RULES)}")
 
 
 _SCENARIOS: dict[str, Scenario] = {}
@@ -129,23 +93,23 @@ def scenario(
     waiting = (waits_for,) if isinstance(waits_for, str) else tuple(waits_for)
 
     def register(run: _Run) -> _Run:
-        _check("name", name, name not in _SCENARIOS, "unique")
+        check("name", name, name not in _SCENARIOS, "unique")
         _SCENARIOS[name] = Scenario(
-            name,
-            kind,
-            rule,
-            provider,
-            run,
-            " ".join((inspect.getdoc(run) or "").split()),
-            tuple(faults),
-            server or {},
-            model or {},
-            call,
-            agent,
-            flavour,
-            resilience,
-            by_script,
-            waiting,
+            name=name,
+            kind=kind,
+            rule=rule,
+            provider=provider,
+            run=run,
+            promise=" ".join((inspect.getdoc(run) or "").split()),
+            faults=tuple(faults),
+            server=server or {},
+            model=model or {},
+            call=call,
+            agent=agent,
+            flavour=flavour,
+            resilience=resilience,
+            by_script=by_script,
+            waits_for=waiting,
         )
         return run
 

@@ -19,7 +19,7 @@ from livekit.plugins.resilient.testing import (
 from livekit.plugins.resilient.testing.heard import gaps_between
 from livekit.plugins.resilient.testing.server import SimulatedServer
 
-from .registry import Scenario
+from .call_script import CallScript
 
 Which: TypeAlias = Literal["upstream", "ours"]
 ServerT = TypeVar("ServerT", bound=SimulatedServer)
@@ -55,7 +55,7 @@ class Stage(Generic[ServerT]):
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenario: CallScript,
         server: ServerT,
         call: HeadlessCall,
         *,

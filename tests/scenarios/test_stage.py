@@ -25,12 +25,12 @@ Run = Callable[[GeminiStage], Awaitable[None]]
 
 def scene(run: Run, **changes: Any) -> Scenario:
     entry = Scenario(
-        "a-scene",
-        "K1",
-        "R1",
-        "gemini",
-        run,
-        "Nothing in particular.",
+        name="a-scene",
+        kind="K1",
+        rule="R1",
+        provider="gemini",
+        run=run,
+        promise="Nothing in particular.",
         server={"replies": [STORY], "default_reply": by_reason, "pace": PACE},
     )
     return dataclasses.replace(entry, **changes)

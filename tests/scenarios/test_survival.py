@@ -7,6 +7,7 @@ import math
 
 import pytest
 import survival
+from benching import with_table
 
 from .registry import catalogue
 
@@ -93,7 +94,7 @@ def test_the_readme_has_a_table_by_kind() -> None:
     assert "| retries and error reporting | 1 | 0 | 1 |" in table
     assert table.endswith("| all | 1 | 0 | 1 |")
     text = f"above\n{survival.MARKS[0]}\nold\n{survival.MARKS[1]}\nbelow\n"
-    assert survival.with_table(text, "new").split("\n") == [
+    assert with_table(text, survival.MARKS, "new").split("\n") == [
         "above",
         survival.MARKS[0],
         "",
@@ -104,7 +105,7 @@ def test_the_readme_has_a_table_by_kind() -> None:
         "",
     ]
     with pytest.raises(ValueError, match="marks"):
-        survival.with_table("no marks", "new")
+        with_table("no marks", survival.MARKS, "new")
 
 
 def test_every_kind_has_a_title() -> None:

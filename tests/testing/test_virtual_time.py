@@ -14,7 +14,7 @@ from aiohttp import web
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 
-from livekit.plugins.resilient.testing import virtual_time
+from livekit.plugins.resilient.testing import OpenAIRealtimeServer, Reply, virtual_time
 from livekit.plugins.resilient.testing.virtual_time import VirtualTimeHang, VirtualTimeLoop
 
 
@@ -229,3 +229,58 @@ async def test_marked_tests_run_on_virtual_time() -> None:
 
 async def test_unmarked_tests_run_in_real_time() -> None:
     assert not isinstance(asyncio.get_running_loop(), VirtualTimeLoop)
+
+
+def test_a_stall_makes_every_timer_late_and_loses_none() -> None:
+    async def main() -> list[tuple[str, float]]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        start = loop.time()
+        seen: list[tuple[str, float]] = []
+
+        def fire(name: str) -> None:
+            seen.append((name, loop.time() - start))
+
+        for name, due_s in (("b", 3.0), ("a", 2.0), ("c", 9.0)):
+            loop.call_later(due_s, fire, name)
+        loop.call_later(1.0, loop.stall, 5.0)
+        await asyncio.sleep(10)
+        return seen
+
+    assert virtual_time.run(main()) == [("a", 6.0), ("b", 6.0), ("c", 9.0)]
+
+
+def test_a_stall_holds_up_the_client_but_not_its_server() -> None:
+    """The server's messages of the meantime are there at once when the client wakes up."""
+
+    async def main() -> tuple[list[float], list[float]]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        start = loop.time()
+        reply = Reply("One two three four five six seven eight nine ten.")
+        async with OpenAIRealtimeServer([reply], pace="realtime") as server:
+            url = f"ws://{server.host}:{server.port}/v1/realtime?model=m"
+            key = {"Authorization": f"Bearer {server.model_kwargs()['api_key']}"}
+            async with connect(url, additional_headers=key) as client:
+                await client.send('{"type": "response.create"}')
+                arrived = []
+                while b"response.done" not in (message := await client.recv(decode=False)):
+                    if b"output_audio.delta" in message:
+                        arrived.append(round(loop.time() - start, 1))
+                        if len(arrived) == 5:
+                            loop.stall(2.0, but=server)
+                sent = server.recording.events("response.output_audio.delta")
+        return arrived, [round(frame.at - start, 1) for frame in sent]
+
+    arrived, sent = virtual_time.run(main())
+    assert sent == [round(0.1 * place, 1) for place in range(len(sent))]
+    assert arrived[:5] == sent[:5]
+    assert arrived[5:25] == [2.4] * 20
+    assert arrived[25:] == sent[25:]
+
+
+def test_a_stall_does_not_run_backwards() -> None:
+    loop = VirtualTimeLoop()
+    with pytest.raises(ValueError, match="backwards"):
+        loop.stall(-1.0)
+    loop.close()

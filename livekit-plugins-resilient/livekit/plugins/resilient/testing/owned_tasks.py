@@ -21,6 +21,11 @@ def context_of(owner: object) -> contextvars.Context:
     return context
 
 
+def owner_in(context: contextvars.Context) -> object | None:
+    """Whom what runs in `context` belongs to."""
+    return context.get(_OWNER)
+
+
 def track(loop: asyncio.AbstractEventLoop) -> None:
     """Note the owner of every task that `loop` creates from now on; may be called repeatedly."""
     factory = loop.get_task_factory()

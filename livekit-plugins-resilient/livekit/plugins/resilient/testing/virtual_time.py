@@ -11,14 +11,18 @@ instead of the loop's clock.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import selectors
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from selectors import SelectorKey
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import TypeVarTuple, Unpack
+
+from . import owned_tasks
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -100,6 +104,10 @@ class _JumpingSelector(selectors.BaseSelector):
             self._loop._advance(timeout)
         return events
 
+    def peek(self) -> list[tuple[SelectorKey, int]]:
+        """What is ready now."""
+        return self._inner.select(0)
+
     def _note_writer(self, key: SelectorKey) -> None:
         if key.events & selectors.EVENT_WRITE:
             self._write_grace_s.setdefault(key.fd, _WRITE_GRACE_S)
@@ -141,6 +149,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     `run_limit_s` takes that guard away. Both raise `VirtualTimeHang` out of the running loop.
     """
 
+    # Of asyncio's base loop; its type stubs leave them out.
+    _ready: deque[Any]
+    _scheduled: list[Any]
+
     def __new__(
         cls, *, hang_limit_s: float = HANG_LIMIT_S, run_limit_s: float | None = RUN_LIMIT_S
     ) -> VirtualTimeLoop:
@@ -159,11 +171,79 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._virtual_now = START_S
         self._run_deadline: float | None = None
         self._threads: dict[asyncio.Future[Any], float] = {}
-        super().__init__(_JumpingSelector(self))
+        self._jumping = _JumpingSelector(self)
+        super().__init__(self._jumping)
 
     def time(self) -> float:
         """Virtual seconds."""
         return self._virtual_now
+
+    def stall(self, seconds: float, *, but: object | None = None) -> None:
+        """Let `seconds` pass in which nothing runs: what `time.sleep` in a callback, a collection
+        of garbage or a stopped process does to an ordinary loop.
+
+        Call it from a callback or a task of this loop. Afterwards everything that fell due comes
+        late and at once, in the order of its timers.
+
+        Args:
+            seconds: how long, from 0.
+            but: what goes on meanwhile, as on another machine: a simulated server, which then fills
+                the sockets that nobody reads. None: everything on this loop is held up.
+
+        Raises:
+            ValueError: `seconds` is negative.
+        """
+        if seconds < 0:
+            raise ValueError(f"a stall does not run backwards: {seconds!r}")
+        end = self._virtual_now + seconds
+        if but is not None:
+            task = asyncio.current_task(self)
+            if task is not None:
+                asyncio.tasks._leave_task(self, task)
+            try:
+                self._run_only(but, until=end)
+            finally:
+                if task is not None:
+                    asyncio.tasks._enter_task(self, task)
+        self._advance(end - self._virtual_now)
+
+    def _run_only(self, owner: object, *, until: float) -> None:
+        """Run what belongs to `owner`, in the middle of a step of the loop."""
+        scheduled = self._scheduled
+        while True:
+            own = [timer for timer in scheduled if _belongs(timer, owner)]
+            for timer in sorted(timer for timer in own if timer.when() <= self._virtual_now):
+                scheduled.remove(timer)
+                timer._scheduled = False
+                self._ready.append(timer)
+            heapq.heapify(scheduled)
+            for key, events in self._jumping.peek():
+                reader, writer = key.data
+                for mask, handle in (
+                    (selectors.EVENT_READ, reader),
+                    (selectors.EVENT_WRITE, writer),
+                ):
+                    if events & mask and handle is not None and _belongs(handle, owner):
+                        self._ready.append(handle)
+            if not self._run_ready(owner):
+                next_at = min(
+                    (t.when() for t in own if t.when() > self._virtual_now), default=until
+                )
+                if next_at >= until:
+                    return
+                self._advance(next_at - self._virtual_now)
+
+    def _run_ready(self, owner: object) -> bool:
+        """Run what is ready and belongs to `owner`; whether there was any."""
+        ready = [place for place, handle in enumerate(self._ready) if _belongs(handle, owner)]
+        for place in ready:
+            handle = self._ready[place]
+            # The step of the loop that goes on has counted its handles: each place must stay.
+            done = asyncio.Handle(_nothing, (), self)
+            done.cancel()
+            self._ready[place] = done
+            handle._run()
+        return bool(ready)
 
     def run_forever(self) -> None:
         if self.run_limit_s is not None:
@@ -193,6 +273,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                 f"the run took more than {self.run_limit_s:g} real seconds "
                 f"({self._virtual_now - START_S:.1f} virtual). Waiting: {describe_tasks(self)}"
             )
+
+
+def _belongs(handle: Any, owner: object) -> bool:
+    return not handle.cancelled() and owned_tasks.owner_in(handle._context) is owner
+
+
+def _nothing() -> None:
+    """The place of a callback that was run out of turn."""
 
 
 def describe_tasks(loop: asyncio.AbstractEventLoop) -> str:

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection
+from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 
 _CLOSE = 0x8
@@ -24,6 +25,8 @@ class Wire(ServerConnection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.aborted = False
+        self.pings: list[float] = []
+        """Loop times at which a ping of the client arrived."""
         self._frozen = False
         self._holds_close = False
         self._eof_after_s: float | None = None
@@ -82,6 +85,11 @@ class Wire(ServerConnection):
         return size
 
     # Overrides of the websockets connection ------------------------------------------------
+
+    def process_event(self, event: Any) -> None:
+        if isinstance(event, Frame) and event.opcode is Opcode.PING:
+            self.pings.append(self.loop.time())
+        super().process_event(event)
 
     def data_received(self, data: bytes) -> None:
         if not self._frozen:

@@ -1,0 +1,103 @@
+"""The differences from upstream that are meant, each with its reason. Nothing else may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from .compare import MISSING, Difference
+from .script import HealthyScript
+
+
+@dataclass(frozen=True)
+class Meant:
+    """A difference that is meant.
+
+    Attributes:
+        name: kebab-case.
+        what: what differs, for the table in the docs.
+        reason: why.
+        shown_by: a script in which it is met; an entry that nothing meets any more must go.
+        matches: whether a difference is this one; must not match more.
+    """
+
+    name: str
+    what: str
+    reason: str
+    shown_by: str
+    matches: Callable[[Difference, HealthyScript], bool]
+
+
+def _is_ping(found: Difference, script: HealthyScript) -> bool:
+    return found.channel == "pings"
+
+
+def _is_compression(found: Difference, script: HealthyScript) -> bool:
+    place = (found.channel, found.path, found.upstream)
+    return place == ("wire", "[0].setup.contextWindowCompression", MISSING)
+
+
+def _is_close_code(found: Difference, script: HealthyScript) -> bool:
+    if script.provider != "gemini" or not found.label.endswith(" close"):
+        return False
+    return (found.path, found.upstream, found.ours) == ("[1]", 1011, 1000)
+
+
+def _is_label(found: Difference, script: HealthyScript) -> bool:
+    return found.path.endswith(".label") and str(found.ours).startswith(
+        "livekit.plugins.resilient."
+    )
+
+
+MEANT: tuple[Meant, ...] = (
+    Meant(
+        "pings",
+        "more WebSocket pings",
+        "A half-open connection is found by its missing pongs. Only a socket sees a ping.",
+        "openai-greeting",
+        _is_ping,
+    ),
+    Meant(
+        "compression",
+        "Gemini's set-up frame asks for context-window compression",
+        "Without it the server ends the session when its context is full.",
+        "gemini-greeting",
+        _is_compression,
+    ),
+    Meant(
+        "close-code",
+        "Gemini's connection is closed with 1000 in place of 1011",
+        "Upstream is cancelled in mid-read, which its client library reports as an internal error.",
+        "gemini-greeting",
+        _is_close_code,
+    ),
+    Meant(
+        "label",
+        "metrics and spans are labelled with the name of our class",
+        "The label is the name of the class that the application made.",
+        "openai-greeting",
+        _is_label,
+    ),
+)
+
+
+def shown_by() -> dict[str, list[str]]:
+    """The scripts that show meant differences, with the names of those that each shows."""
+    shown: dict[str, list[str]] = {}
+    for entry in MEANT:
+        shown.setdefault(entry.shown_by, []).append(entry.name)
+    return shown
+
+
+def sort_out(
+    differences: Iterable[Difference], script: HealthyScript
+) -> tuple[list[Difference], frozenset[str]]:
+    """The differences that are not meant, and the names of those that are."""
+    left: list[Difference] = []
+    met: set[str] = set()
+    for difference in differences:
+        names = [entry.name for entry in MEANT if entry.matches(difference, script)]
+        met.update(names)
+        if not names:
+            left.append(difference)
+    return left, frozenset(met)
