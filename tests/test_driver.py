@@ -51,7 +51,7 @@ class RecordingCarrier:
     def words_of(self, generation_id: str, audio_s: float) -> str:
         return "the parcel is on"
 
-    def replace_connection(self) -> None:
+    def replace_connection(self, *, speaks: bool = False) -> None:
         self.done.append(("replace",))
 
     def notify(self, event: ResilienceEvent) -> None:

@@ -15,6 +15,8 @@ from livekit.plugins.resilient.core.decisions import (
     Decision,
     FinaliseGeneration,
     FinaliseReason,
+    RecordOutcome,
+    Redrive,
     SuspectDead,
 )
 
@@ -528,3 +530,78 @@ def test_a_reconnect_has_them_answered() -> None:
         *CAPTION, f.UserTurnEnded(10.0, certain=False), f.Disconnected(11.0), f.Connected(12.0)
     )
     assert not conversation.owes_reply or conversation.next_deadline() is not None
+
+
+# --- a server that gives nothing when asked -----------------------------------------------------
+
+
+def test_a_mute_connection_is_not_asked_again_but_replaced() -> None:
+    asked = (CONNECTED, f.UserTurnEnded(10.0), f.GenerationOpened(10.0, "g"))
+    conversation = after(*asked, bounds=changed(QUIET, silent_after_s=20.0))
+    decisions = fires(conversation, 30.0)
+    assert [type(d) for d in decisions] == [FinaliseGeneration, SuspectDead]
+    (redrive,) = conversation.receive(f.Connected(31.0))
+    assert isinstance(redrive, Redrive)
+
+
+def test_where_no_other_is_to_be_had_it_is_asked_after_all() -> None:
+    asked = (CONNECTED, f.UserTurnEnded(10.0), f.GenerationOpened(10.0, "g"))
+    conversation = after(*asked, bounds=changed(QUIET, silent_after_s=20.0))
+    conversation.due(30.0)
+    assert [type(d) for d in fires(conversation, 33.0)] == [Redrive]
+
+
+def test_a_connection_that_speaks_of_other_things_is_asked_itself() -> None:
+    asked = (CONNECTED, f.UserTurnEnded(10.0), f.GenerationOpened(10.0, "g"))
+    conversation = after(*asked, f.MessageArrived(25.0), bounds=changed(QUIET, silent_after_s=20.0))
+    assert [type(d) for d in fires(conversation, 30.0)] == [FinaliseGeneration, Redrive]
+
+
+def test_a_redrive_that_is_ended_in_silence_goes_to_another_connection() -> None:
+    conversation = after(
+        CONNECTED,
+        f.UserTurnEnded(10.0),
+        f.GenerationOpened(10.0, "g"),
+        f.GenerationEnded(11.0, "g"),
+    )
+    assert [type(d) for d in fires(conversation, 14.0)] == [Redrive]
+    assert conversation.receive(f.MessageArrived(15.0)) == ()
+    decisions = conversation.receive(f.TurnPassedOver(15.0))
+    assert [type(d) for d in decisions] == [RecordOutcome, SuspectDead]
+    (redrive,) = conversation.receive(f.Connected(16.0))
+    assert isinstance(redrive, Redrive)
+
+
+def test_a_turn_that_nobody_asked_for_may_be_passed_over() -> None:
+    assert after(CONNECTED).receive(f.TurnPassedOver(15.0)) == ()
+
+
+# --- the loop was blocked -----------------------------------------------------------------------
+
+
+def test_a_blocked_loop_moves_every_deadline() -> None:
+    conversation = after(*SPOKEN)
+    assert conversation.next_deadline() == 17.0
+    assert conversation.receive(f.LoopStalled(16.0, 4.5)) == ()
+    assert fires(conversation, 21.5)
+
+
+def test_nothing_is_judged_before_what_waited_could_be_read() -> None:
+    conversation = after(*SPOKEN)
+    assert conversation.receive(f.LoopStalled(20.0, 3.0)) == ()  # overdue, but for the block
+    assert conversation.next_deadline() == pytest.approx(20.5)
+    assert conversation.due(20.4) == ()
+    conversation.receive(f.GenerationEnded(20.4, "g"))
+    assert conversation.next_deadline() is None
+
+
+def test_a_block_takes_back_no_time_that_was_seen_to_pass() -> None:
+    conversation = after(*OPENED)
+    conversation.receive(f.MessageArrived(20.0))
+    conversation.receive(f.LoopStalled(22.0, 9.0))
+    assert fires(conversation, 27.0)
+
+
+def test_it_moves_what_lies_ahead_of_a_rest_too() -> None:
+    conversation = after(CONNECTED, f.LocalSpeechHinted(10.0), f.LoopStalled(16.0, 5.0))
+    assert conversation.rests_from == 17.0

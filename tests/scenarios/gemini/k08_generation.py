@@ -117,7 +117,7 @@ async def does_not_wait_for_a_stalled_stream(stage: GeminiStage) -> None:
     await call.generate_reply(instructions="Tell a story.", wait=False)
     await stage.until_fault()
     if stage.faulty:
-        await stage.next_segment(timeout_s=35)
+        await stage.next_segment(timeout_s=60)
         stage.dead_air()
     await call.agent_done()
     await stage.ask()

@@ -69,8 +69,8 @@ async def a_silent_reply_does_not_hold_up_the_answer(stage: OpenAIStage) -> None
     server={"default_reply": Lines()},
 )
 async def a_reply_without_an_end_is_ended(stage: OpenAIStage) -> None:
-    """A reply that was heard to its end is over a few seconds later, whatever the server says."""
-    await stage.call.generate_reply(instructions=TELL, timeout_s=STORY.duration_s + 7.0)
+    """A reply that was heard to its end is over some time later, whatever the server says."""
+    await stage.call.generate_reply(instructions=TELL, timeout_s=STORY.duration_s + 35.0)
     stage.require(whole(stage, STORY), "the reply is heard to its end")
     await quiet(stage)
     stage.require(times_heard(stage, STORY) == 1, "the reply is heard once")
@@ -86,9 +86,9 @@ async def a_reply_without_an_end_is_ended(stage: OpenAIStage) -> None:
     server={"default_reply": Lines()},
 )
 async def a_reply_without_a_beginning_is_asked_for_again(stage: OpenAIStage) -> None:
-    """A question whose reply never began is answered within 20 s."""
+    """A question whose reply never began is answered within 40 s."""
     stage.server.user_says("where is my parcel")
-    await stage.ask(timeout_s=20)
+    await stage.ask(timeout_s=40)
     await quiet(stage)
     await next_question_is_answered(stage)
 
@@ -102,8 +102,8 @@ async def a_reply_without_a_beginning_is_asked_for_again(stage: OpenAIStage) -> 
     server={"default_reply": Lines()},
 )
 async def a_reply_that_stalls_is_taken_up_again(stage: OpenAIStage) -> None:
-    """A reply that stops in the middle for good is taken up again within 20 s."""
-    await stage.call.generate_reply(instructions=TELL, timeout_s=20)
+    """A reply that stops in the middle for good is taken up again within 40 s."""
+    await stage.call.generate_reply(instructions=TELL, timeout_s=40)
     await quiet(stage, 20.0)
     if stage.faulty:
         stage.require(whole(stage, GO_ON), "the agent goes on by itself")

@@ -69,8 +69,8 @@ class Carrier(Protocol):
     def words_of(self, generation_id: str, audio_s: float) -> str:
         """The words of a reply that lie within its first `audio_s` seconds."""
 
-    def replace_connection(self) -> None:
-        """Give up a connection that looks dead, and dial."""
+    def replace_connection(self, *, speaks: bool = False) -> None:
+        """Give up a connection that looks dead, and dial; that it `speaks` does not clear it."""
 
     def notify(self, event: ResilienceEvent) -> None:
         """Tell the application."""
@@ -314,7 +314,7 @@ class Driver:
                 self._redrive(decision)
             case SuspectDead():
                 logger.warning("connection looks dead", extra={"sign": decision.sign})
-                carrier.replace_connection()
+                carrier.replace_connection(speaks=decision.sign == "passed_over")
             case RecordOutcome():
                 self.tell(RedriveOutcome(now, decision.result))
             case RecordFirstAudio():

@@ -14,7 +14,7 @@ from . import facts as f
 from . import watchdogs
 from .decisions import CloseStreams, Decision, FinaliseGeneration, RecordFirstAudio, SuspectDead
 from .facts import IllegalFactError
-from .limits import READ_WITHIN_S, TRACKED_GENERATIONS, Bounds
+from .limits import READ_WITHIN_S, SLOWEST_START_S, TRACKED_GENERATIONS, Bounds
 from .replies import How, Replies
 from .state import LINK_MOVES, PHASE_MOVES, Generation, Link, Liveness, Phase, Speech, Voice
 
@@ -209,6 +209,8 @@ class Conversation:
             case f.GenerationEnded():
                 if fact.generation_id == self._open_id:
                     return self._close(at, _ENDINGS[fact.ending], fact.retry_after_s)
+            case f.TurnPassedOver():
+                return self._passed_over(at)
             case f.GenerationOpened():
                 return self._opened(fact)
             case (
@@ -321,6 +323,14 @@ class Conversation:
         self._replies.opened(generation, fact.for_request)
         return decisions
 
+    def _passed_over(self, at: float) -> tuple[Decision, ...]:
+        outcome = self._replies.passed_over()
+        if not outcome or self._liveness is None:
+            return ()
+        # Asked twice it gave nothing twice: another session may know better.
+        self._liveness.suspected = "passed_over"
+        return (*outcome, SuspectDead("passed_over", at - self._liveness.message_at))
+
     def _close(
         self, at: float, how: How, retry_after_s: float | None = None
     ) -> tuple[Decision, ...]:
@@ -431,7 +441,18 @@ class Conversation:
 
     def _finalise(self, now: float, generation: Generation) -> tuple[Decision, ...]:
         reason = watchdogs.finalise_reason(generation)
+        is_mute = (
+            reason in ("stalled", "silent")
+            and self._liveness is not None
+            and now - self._liveness.message_at >= SLOWEST_START_S
+        )
         outcome = self._close(now, "expired")
+        if is_mute and self._replies.owes and self._liveness is not None:
+            # Asked on this connection, it would be as silent.
+            self._replies.wait_for_handover()
+            self._liveness.suspected = "reply_silent"
+            silent_s = now - self._liveness.message_at
+            outcome = (*outcome, SuspectDead("reply_silent", silent_s))
         return (
             FinaliseGeneration(
                 generation.id, reason, now - generation.opened_at, now - generation.last_sign_at

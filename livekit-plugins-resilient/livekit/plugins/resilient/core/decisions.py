@@ -40,8 +40,9 @@ FinaliseReason: TypeAlias = Literal["interrupted", "complete", "stalled", "silen
 stalled and all of it was heard; and nothing had been produced at all, or nothing but captions,
 which are owed no reply."""
 
-DeathSign: TypeAlias = Literal["nothing_arrived", "reply_silent", "caller_unheard"]
-"""Not a byte arrived; no message since a reply was requested; no sign since the caller spoke."""
+DeathSign: TypeAlias = Literal["nothing_arrived", "reply_silent", "caller_unheard", "passed_over"]
+"""Not a byte arrived; no message since a reply was requested; no sign since the caller spoke; a
+re-drive was ended without a reply."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ __all__ = [
     "ToolCallCancelled",
     "ToolCallOpened",
     "ToolResultDelivered",
+    "TurnPassedOver",
     "UserSpeechStarted",
     "UserSpeechStopped",
     "UserTurnEnded",
@@ -384,6 +385,13 @@ class GenerationEnded:
             _check_seconds(self, "retry_after_s", self.retry_after_s)
 
 
+@dataclass(frozen=True, slots=True)
+class TurnPassedOver:
+    """The provider ended a turn of which no generation had been opened."""
+
+    at: float
+
+
 # --- tools -------------------------------------------------------------------------------------
 
 
@@ -496,6 +504,7 @@ Fact: TypeAlias = (
     | OutputCompleted
     | Interrupted
     | GenerationEnded
+    | TurnPassedOver
     | ToolCallOpened
     | ToolResultDelivered
     | ToolCallCancelled

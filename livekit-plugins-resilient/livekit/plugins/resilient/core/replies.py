@@ -116,6 +116,13 @@ class Replies:
 
     # --- what becomes of the answer -------------------------------------------------------------
 
+    def passed_over(self) -> Outcomes:
+        """A turn was ended in which nothing began: the re-drive, if one has had no reply yet."""
+        question = self._question
+        if question is None or question.generation_id is not None or question.request_ids:
+            return ()
+        return self._settle_question("failed")
+
     def opened(self, generation: Generation, for_request: str | None) -> None:
         """A generation takes up what is owed, and the question that asked for it."""
         question = self._question
@@ -208,6 +215,11 @@ class Replies:
             owed.puts_off += 1
             owed.retry_after_s = retry_after_s
             owed.retried = False
+
+    def wait_for_handover(self) -> None:
+        """A reply failed on a connection that is about to be replaced."""
+        if self.owed is not None:
+            self.owed.by_provider = True
 
     def _release(self) -> None:
         if self.owed is not None:

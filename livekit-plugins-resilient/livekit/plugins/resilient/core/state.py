@@ -72,6 +72,7 @@ _NEEDS_CONNECTION: Final = (
     f.OutputCompleted,
     f.Interrupted,
     f.GenerationEnded,
+    f.TurnPassedOver,
     f.ToolCallOpened,
 )
 _ALL: Final[tuple[type[f.Fact], ...]] = get_args(f.Fact)

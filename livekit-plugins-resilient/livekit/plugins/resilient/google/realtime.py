@@ -91,7 +91,7 @@ class RealtimeSession(_impl.RealtimeSession):
         )
         self._spoken = Spoken(self)
         self._speaker = SpeakerWatch(self._spoken.feed, lambda: self._driver.now)
-        self._connected = self._suspected = False
+        self._connected = self._suspected = self._speaks_in_vain = False
         self._turns = TurnLog(
             self._driver,
             may_pass_over=bool(realtime_model._opts.proactivity),
@@ -275,7 +275,7 @@ class RealtimeSession(_impl.RealtimeSession):
         assert isinstance(message, types.LiveServerMessage)
         self._message = message
         self._driver.feed(f.MessageArrived(self._driver.now))
-        self._suspected = False
+        self._suspected &= self._speaks_in_vain
         self._context.take_handle(message)
         if message.voice_activity is not None:
             self._turns.voice_heard()
@@ -347,7 +347,8 @@ class RealtimeSession(_impl.RealtimeSession):
     def _handle_server_content(self, server_content: types.LiveServerContent) -> None:
         generation = self._current_generation
         self._thinks |= thinks_aloud(server_content)
-        if generation is not None and not generation._done:
+        is_open = generation is not None and not generation._done
+        if is_open and generation is not None:
             self._turns.received(
                 generation.response_id,
                 server_content,
@@ -355,9 +356,13 @@ class RealtimeSession(_impl.RealtimeSession):
             )
         super()._handle_server_content(server_content)
         self._turn_finished |= bool(server_content.turn_complete)
-        if generation is not None and server_content.turn_complete:
-            ending = ending_of(server_content)
-            self._driver.feed(f.GenerationEnded(self._driver.now, generation.response_id, ending))
+        if server_content.turn_complete:
+            now = self._driver.now
+            if is_open and generation is not None:
+                ending = ending_of(server_content)
+                self._driver.feed(f.GenerationEnded(now, generation.response_id, ending))
+            else:
+                self._driver.feed(f.TurnPassedOver(now))
 
     def _mark_current_generation_done(self) -> None:
         generation = self._current_generation
@@ -419,9 +424,9 @@ class RealtimeSession(_impl.RealtimeSession):
     def words_of(self, generation_id: str, audio_s: float) -> str:
         return self._turns.spoken(generation_id, self._resilience.speech_rate_cps, audio_s)
 
-    def replace_connection(self) -> None:
+    def replace_connection(self, *, speaks: bool = False) -> None:
         if self._connected and self._supervisor is not None:
-            self._suspected = True
+            self._suspected, self._speaks_in_vain = True, speaks
             self._supervisor.suspect()
 
     def notify(self, event: ResilienceEvent) -> None:

@@ -403,8 +403,8 @@ class RealtimeSession(_impl.RealtimeSession):
             generation_id, audio_s, self._resilience.speech_rate_cps
         )
 
-    def replace_connection(self) -> None:
-        self._supervisor.replace("suspected")
+    def replace_connection(self, *, speaks: bool = False) -> None:
+        self._supervisor.replace("failing" if speaks else "suspected")
 
     def notify(self, event: ResilienceEvent) -> None:
         notify(self, self._resilience, event)
