@@ -177,8 +177,12 @@ def test_no_namespace_package_is_claimed() -> None:
 
 USER_PROGRAM = """
 from livekit.agents import AgentSession
+from livekit.agents import inference as upstream_inference
 from livekit.agents.llm import RealtimeModelFallbackAdapter
+from livekit.plugins import google as upstream_google
+from livekit.plugins import openai as upstream_openai
 from livekit.plugins import resilient
+from livekit.plugins.google.realtime import realtime_api
 
 
 def heard(event: resilient.events.ResilienceEvent) -> None:
@@ -194,6 +198,29 @@ azure = resilient.openai.realtime.RealtimeModel.with_azure(
     azure_deployment="gpt-realtime", resilience=options
 )
 hosted = resilient.inference.RealtimeModel("google/gemini-3.8-live", resilience=options)
+
+# Annotations and checks with upstream's classes go on as they are.
+as_gemini: upstream_google.realtime.RealtimeModel = gemini
+as_openai: upstream_openai.realtime.RealtimeModel = openai
+as_azure: upstream_openai.realtime.RealtimeModel = azure
+as_hosted: upstream_inference.RealtimeModel = hosted
+named: upstream_inference.RealtimeModel = resilient.inference.RealtimeModel.from_model_string("a/b")
+as_other: upstream_openai.realtime.RealtimeModel = gemini  # type: ignore[assignment]
+
+
+class Branded(resilient.openai.realtime.RealtimeModel):
+    @property
+    def provider(self) -> str:
+        return "ours"
+
+
+def sessions() -> tuple[
+    realtime_api.RealtimeSession,
+    upstream_openai.realtime.RealtimeSession,
+    upstream_openai.realtime.RealtimeSession,
+    upstream_inference.RealtimeSession,
+]:
+    return gemini.session(), openai.session(), Branded().session(), hosted.session()
 
 
 def main() -> None:

@@ -90,7 +90,7 @@ class Situation:
         sentence: what happens, in a few words and without a full stop.
         run: drives the call.
         providers: those that have it.
-        flavours: which of the providers' models, beside "plain".
+        flavours: which of OpenAI's models; Gemini has only "plain".
         server, model: keywords for the simulator and the model; a value for each provider where
             the mapping's keys are their names.
         call, agent: see `CallScript`.
@@ -102,7 +102,7 @@ class Situation:
     sentence: str
     run: Run
     providers: tuple[ProviderName, ...] = PROVIDERS
-    flavours: tuple[Flavour, ...] = ()
+    flavours: tuple[Flavour, ...] = ("plain",)
     server: Mapping[str, Any] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     call: Callable[[], Mapping[str, Any]] = dict
@@ -126,9 +126,7 @@ def add(situation: Situation, *twists: Twist) -> None:
         for provider in situation.providers:
             if twist.faults and provider not in twist.faults:
                 continue
-            flavours: tuple[Flavour, ...] = ("plain",)
-            if provider == "openai":
-                flavours += situation.flavours
+            flavours = situation.flavours if provider == "openai" else ("plain",)
             for flavour in flavours:
                 script = _script(situation, twist, provider, flavour)
                 if script.name in _SCRIPTS:
@@ -148,7 +146,7 @@ def _script(
         **_of(provider, twist.server),
     }
     return HealthyScript(
-        name="-".join(filter(None, (first, situation.name, twist.name))),
+        name="-".join(filter(None, (first, situation.name, twist.name))).replace(".", "-"),
         provider=provider,
         run=twist.run or situation.run,
         promise=", ".join(filter(None, (situation.sentence, twist.sentence))) + ".",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from aiohttp import ClientConnectionError, RequestInfo, WSServerHandshakeError
-from livekit.agents import APIConnectionError
+from livekit.agents import APIConnectionError, APIStatusError
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
@@ -76,7 +76,17 @@ def test_which_refusals_are_final(status: int | None, was_connected: bool, final
     error = final_refusal(refused(status), was_connected=was_connected)
     assert (error is not None) is final
     if error is not None:
+        assert isinstance(error, APIStatusError)
         assert (error.status_code, error.retryable) == (status, False)
+
+
+@pytest.mark.parametrize("error", [refused(None), ValueError("Port out of range 0-65535")])
+def test_a_dial_that_no_other_can_cure_is_final(error: Exception) -> None:
+    assert final_refusal(error, was_connected=False) is None
+    for was_connected in (False, True):
+        final = final_refusal(error, was_connected=was_connected, hopeless=True)
+        assert isinstance(final, APIConnectionError)
+        assert not final.retryable
 
 
 def test_two_failures_in_a_row_end_a_session_and_start_the_count_again() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from google.genai import types
 from livekit.agents import llm
 from livekit.plugins.google.realtime import RealtimeModel
 
+from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.call import HeadlessCall
 from livekit.plugins.resilient.testing.faults import Abort, AtAudio, Fault
 from livekit.plugins.resilient.testing.gemini import GeminiLiveServer
@@ -58,3 +60,25 @@ async def test_what_the_caller_heard_of_a_cut_reply_is_what_was_sent() -> None:
         await server.wait_for("setupComplete", count=2)
         await call.agent_done()
         assert call.heard.heard_pcm() == reply.pcm(24_000, seed=1)[: 2 * 24_000]
+
+
+async def test_a_model_that_is_asked_for_text_writes() -> None:
+    async with GeminiLiveServer(["Hello, caller."]) as server:
+        model = RealtimeModel(**server.model_kwargs(modalities=[types.Modality.TEXT]))
+        async with HeadlessCall(model) as call:
+            await call.generate_reply(instructions="go")
+            await server.wait_for("turnComplete")
+            assert call.agent_texts() == ["Hello, caller."]
+        assert not server.recording.audio_sent()
+
+
+async def test_what_is_below_the_threshold_is_no_speech() -> None:
+    noise = audio.speech(1.0, 24_000)
+    async with (
+        GeminiLiveServer(speech_threshold=audio.rms(noise) * 1.5) as server,
+        HeadlessCall(RealtimeModel(**server.model_kwargs())) as call,
+    ):
+        await call.say(noise)
+        await call.say(0.0)
+        assert server.recording.audio_seconds() > 0.9
+        assert not server.recording.events("inputTranscription")

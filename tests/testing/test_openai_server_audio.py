@@ -164,3 +164,17 @@ async def test_without_transcription_no_transcript_comes() -> None:
         await peer.configure()
         assert not any(name.startswith(TRANSCRIPTION) for name in types_of(peer.received))
         assert server.session.texts("user") == ["hello there"]
+
+
+async def test_what_is_below_the_threshold_is_no_speech() -> None:
+    loudness = audio.rms(audio.speech(0.8, RATE))
+    for threshold, heard in ((loudness * 1.5, 0), (loudness / 1.5, 1)):
+        async with (
+            OpenAIRealtimeServer(speech_threshold=threshold) as server,
+            OpenAIPeer(server) as peer,
+        ):
+            await peer.turn_detection(SERVER_VAD)
+            await peer.speak(0.8, quiet_s=0.7)
+            await server.wait_until(lambda: server.recording.audio_seconds() > 1.4)
+            started = server.recording.events("input_audio_buffer.speech_started")
+            assert len(started) == heard

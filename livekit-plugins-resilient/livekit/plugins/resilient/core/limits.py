@@ -61,6 +61,12 @@ GOAWAY_MARGIN_S = 2.0
 """Seconds before an announced end by which the connection is left, whatever is under way: two
 slow dials. Source: our choice. Date: 2026-11."""
 
+CERTIFICATE_DIALS = 3
+"""Dials in a row (count) whose certificate does not verify, after which a call that was connected
+before is lost: one host of many may be set up wrong, but a certificate is rarely repaired while a
+caller waits. Source: our choice; livekit-agents 1.8.9 makes 4 on OpenAI, 1 on Gemini.
+Date: 2026-11."""
+
 CLOSE_TIMEOUT_S = 0.5
 """Seconds that a server is given to answer a CLOSE before the socket is cut, so that hanging up
 stays within 1. Source: our choice; the websockets library waits 10. Date: 2026-11."""

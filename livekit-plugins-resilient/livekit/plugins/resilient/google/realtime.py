@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from google.genai import types
 from livekit.agents import llm
 from livekit.agents.types import NOT_GIVEN, NotGivenOr
+from livekit.plugins.google.realtime import realtime_api as _upstream
 
 from .._vendor.google import realtime_api as _impl
 from ..agent_session import cancel_tool
@@ -23,6 +24,7 @@ from ..notify import notify
 from ..provider_bounds import GEMINI
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
+from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
 from .context import Context
 from .failures import code_of
 from .late_content import LateContent
@@ -52,7 +54,10 @@ if TYPE_CHECKING:
 __all__ = ["RealtimeModel", "RealtimeSession"]
 
 
-class RealtimeModel(_impl.RealtimeModel):
+@hide_newer
+class RealtimeModel(  # type: ignore[misc]  # upstream twice, see hide_newer
+    _impl.RealtimeModel, ModelBridge, _upstream.RealtimeModel
+):
     """Gemini Live, as `livekit.plugins.google.realtime.RealtimeModel`, kept alive over drops.
 
     Takes every keyword of upstream's model with the same meaning, and `resilience`, a
@@ -73,7 +78,10 @@ class RealtimeModel(_impl.RealtimeModel):
         return session
 
 
-class RealtimeSession(_impl.RealtimeSession):
+@hide_newer
+class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
+    _impl.RealtimeSession, SessionBridge[Any], _upstream.RealtimeSession
+):
     """One conversation with Gemini Live over as many connections as it takes.
 
     Emits "resilience" with the events of `livekit.plugins.resilient.events`, and

@@ -286,6 +286,7 @@ class Supervisor:
             resumed=self._resumes,
         )
         hopeless = verdict == "fatal" or not self._leave_out(error, verdict, now)
+        hopeless |= self._line is None and session._connection_log.failed(error)
         wait_s = None if hopeless else self._redial.lost(now, random.random())
         if wait_s is None:
             session._emit_error(error, recoverable=False)

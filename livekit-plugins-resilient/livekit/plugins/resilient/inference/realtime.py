@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from livekit.agents import inference as _upstream
+
 from .._vendor.inference import realtime as _impl
 from ..openai.caps import Host
 from ..openai.realtime import RealtimeSession as _OpenAISession
+from ..upstream_classes import ModelBridge, hide_newer
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ..options import ResilienceOptions
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
 
 
-class RealtimeModel(_impl.RealtimeModel):
+@hide_newer
+class RealtimeModel(  # type: ignore[misc]  # upstream twice, see hide_newer
+    _impl.RealtimeModel, ModelBridge, _upstream.RealtimeModel
+):
     """LiveKit Inference realtime, as `livekit.agents.inference.RealtimeModel`, kept alive.
 
     Takes every argument of upstream's model with the same meaning, and `resilience`, a
@@ -27,6 +35,11 @@ class RealtimeModel(_impl.RealtimeModel):
 
     _resilience: ResilienceOptions
 
+    @classmethod
+    def from_model_string(cls, model: str) -> Self:
+        """As the constructor, from the model's name alone."""
+        return cls(model)
+
     def session(self, *, turn_detection_disabled: bool = False) -> RealtimeSession:
         """Open a session; must be called inside a running event loop."""
         session = RealtimeSession(self, turn_detection_disabled=turn_detection_disabled)
@@ -34,7 +47,10 @@ class RealtimeModel(_impl.RealtimeModel):
         return session
 
 
-class RealtimeSession(_OpenAISession, _impl.RealtimeSession):
+@hide_newer
+class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
+    _OpenAISession, _impl.RealtimeSession, _upstream.RealtimeSession
+):
     """One conversation through LiveKit Inference over as many connections as it takes."""
 
     def _host(self) -> Host:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from aiohttp import WSServerHandshakeError
-from livekit.agents import APIConnectionError, APIStatusError
+from livekit.agents import APIConnectionError, APIError, APIStatusError
 
 from ..core.limits import LONGEST_PUT_OFF_S, REDRIVE_AFTER_S
 
@@ -106,17 +106,24 @@ def is_complaint(error: Mapping[str, Any]) -> bool:
     return error.get("type") in _COMPLAINTS and fate_of_error(error.get("code")) == "report"
 
 
-def final_refusal(error: APIConnectionError, *, was_connected: bool) -> APIStatusError | None:
-    """The error that ends the session, where a refused dial cannot be cured by another.
+def final_refusal(
+    error: Exception, *, was_connected: bool, hopeless: bool = False
+) -> APIError | None:
+    """The error that ends the session, where a failed dial cannot be cured by another.
 
-    Where the same settings worked before, only a refused key is final.
+    Args:
+        error: What the dial raised.
+        was_connected: The same settings worked before, so that only a refused key is final.
+        hopeless: It is known that no other dial can end otherwise.
     """
     cause = error.__cause__
-    if not isinstance(cause, WSServerHandshakeError):
-        return None
-    if cause.status not in (_REFUSED_KEY if was_connected else _REFUSED_SETTINGS):
-        return None
-    return APIStatusError(error.message, status_code=cause.status, retryable=False)
+    message = error.message if isinstance(error, APIError) else "the server cannot be dialled"
+    if isinstance(cause, WSServerHandshakeError):
+        if cause.status in (_REFUSED_KEY if was_connected else _REFUSED_SETTINGS):
+            return APIStatusError(message, status_code=cause.status, retryable=False)
+    elif hopeless:
+        return APIConnectionError(message, retryable=False)
+    return None
 
 
 class FailureStreak:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from livekit.agents import llm, utils
 from livekit.agents.types import NOT_GIVEN, NotGivenOr
+from livekit.plugins.openai import realtime as _upstream
 
 from .._vendor.openai import realtime_model as _impl
 from ..agent_record import AgentRecord
@@ -24,6 +25,7 @@ from ..notify import notify
 from ..provider_bounds import OPENAI
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
+from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
 from .caps import Host, renewal_limits
 from .edges import Edges
 from .failures import FailureStreak, fate_of_error, is_complaint, retry_after_s
@@ -60,9 +62,14 @@ _CLOSE_WITHIN_S = 0.8
 
 Modalities: TypeAlias = 'list[Literal["text", "audio"]]'
 TextIfKnown: TypeAlias = NotGivenOr[str]
+# What upstream's session emits besides what every session does.
+_Events: TypeAlias = 'Literal["openai_server_event_received", "openai_client_event_queued"]'
 
 
-class RealtimeModel(_impl.RealtimeModel):
+@hide_newer
+class RealtimeModel(  # type: ignore[misc]  # upstream twice, see hide_newer
+    _impl.RealtimeModel, ModelBridge, _upstream.RealtimeModel
+):
     """OpenAI Realtime, as `livekit.plugins.openai.realtime.RealtimeModel`, kept alive over drops.
 
     Takes every keyword of upstream's model with the same meaning, and `resilience`, a
@@ -83,7 +90,10 @@ class RealtimeModel(_impl.RealtimeModel):
         return session
 
 
-class RealtimeSession(_impl.RealtimeSession):
+@hide_newer
+class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
+    _impl.RealtimeSession, SessionBridge[_Events], _upstream.RealtimeSession
+):
     """One conversation with OpenAI Realtime over as many connections as it takes.
 
     Emits "resilience" with the events of `livekit.plugins.resilient.events`, besides upstream's.

@@ -104,11 +104,13 @@ class Supervisor:
         log.dialling()
         try:
             return await self._session._create_ws_conn()
-        except APIConnectionError as e:
-            final = final_refusal(e, was_connected=log.was_connected)
+        # Upstream wraps what aiohttp raises, and not what the standard library does.
+        except (APIConnectionError, ValueError, ImportError) as e:
+            hopeless = log.failed(e)
+            final = final_refusal(e, was_connected=log.was_connected, hopeless=hopeless)
             if final is None:
                 raise
-            raise final from e.__cause__
+            raise final from e.__cause__ or e
 
     async def _restore(self, wire: Wire, answer_by: float) -> None:
         try:

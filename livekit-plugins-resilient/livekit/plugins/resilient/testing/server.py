@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 
-from . import owned_tasks
+from . import audio, owned_tasks
 from .clock import Clock
 from .connection import SimConnection
 from .errors import PortInUseError, SettingError, check_choice, check_number
@@ -47,6 +47,7 @@ class SimulatedServer(ABC):
             real server does.
         transcript_lead_s: how far the output transcript runs ahead of the audio; negative lags.
         strict: answer what a real server would refuse as a real server does.
+        speech_threshold: root mean square from which the model hears speech and not noise.
         host: address to listen on.
         port: 0 takes a free port.
 
@@ -69,6 +70,7 @@ class SimulatedServer(ABC):
         pace: Pace = None,
         transcript_lead_s: float = 0.0,
         strict: bool = False,
+        speech_threshold: float = audio.SPEECH_THRESHOLD,
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
@@ -81,6 +83,7 @@ class SimulatedServer(ABC):
         if clock is not None and not isinstance(clock, Clock):
             raise SettingError(f"clock must be of type Clock, not {type(clock).__name__}")
         check_number("transcript_lead_s", transcript_lead_s)
+        check_number("speech_threshold", speech_threshold, least=0)
         self.script = Script(replies, default_reply)
         self.faults = FaultEngine(self.vocabulary, faults)
         self.clock = clock if clock is not None else Clock()
@@ -88,6 +91,7 @@ class SimulatedServer(ABC):
         self.pace: float | None = 1.0 if isinstance(pace, str) else pace
         self.transcript_lead_s = transcript_lead_s
         self.strict = strict
+        self.speech_threshold = speech_threshold
         self.host = host
         self.port = port
         self.recording = Recording()

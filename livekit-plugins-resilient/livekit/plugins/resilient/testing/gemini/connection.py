@@ -201,7 +201,9 @@ class GeminiConnection(SimConnection):
             return
         rate = input_rate(frame.message)
         if self.detector is None or self.detector.rate != rate:
-            self.detector = SpeechDetector(rate, stop_s=self.silence_s())
+            self.detector = SpeechDetector(
+                rate, stop_s=self.silence_s(), threshold=self.server.speech_threshold
+            )
         for edge in self.detector.feed(frame.audio):
             if self.closing:
                 return
@@ -210,6 +212,12 @@ class GeminiConnection(SimConnection):
                 await self._user_starts()
             else:
                 await self._user_stops(edge.at_s - self._speech_from_s)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the model answers in text and not in speech."""
+        config = self.require_session().setup.get("generationConfig") or {}
+        return (config.get("responseModalities") or ["AUDIO"]) == ["TEXT"]
 
     def silence_s(self) -> float:
         """Quiet after which the user's turn is over: from set-up, else the server's default."""

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.clock import Clock
 from livekit.plugins.resilient.testing.errors import check_choice, check_number
 from livekit.plugins.resilient.testing.faults import Fault
@@ -42,6 +43,7 @@ class GeminiLiveServer(SimulatedServer):
             ignored.
         strict: answer with 1007 what a real server refuses: unknown fields, a null handle, a tool
             response without id or for an unknown call, a wrong role, a turn that was not begun.
+        speech_threshold: see `SimulatedServer`.
         default_reply: what the model says when `replies` is empty.
         faults: the fault plan.
         clock: for the limits below; its `advance` lets an hour pass.
@@ -82,6 +84,7 @@ class GeminiLiveServer(SimulatedServer):
         family: str | FamilyRules = "2.5",
         vertex: bool = False,
         strict: bool = False,
+        speech_threshold: float = audio.SPEECH_THRESHOLD,
         default_reply: TurnSource = "Hello, this is the simulated model speaking.",
         faults: Iterable[Fault] = (),
         clock: Clock | None = None,
@@ -109,6 +112,7 @@ class GeminiLiveServer(SimulatedServer):
             pace=pace,
             transcript_lead_s=transcript_lead_s,
             strict=strict,
+            speech_threshold=speech_threshold,
             host=host,
             port=port,
         )

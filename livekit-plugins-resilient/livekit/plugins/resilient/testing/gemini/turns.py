@@ -100,6 +100,9 @@ class ModelTurn:
         lead_s = reply.transcript_lead_s
         if lead_s is None:
             lead_s = connection.transcript_lead_s
+        if connection.writes:
+            await self._write(reply)
+            return
         pcm = reply.pcm(OUTPUT_RATE, self.seed)
         words, said = reply.words, 0
         paused = reply.pause_at_s is None
@@ -115,6 +118,14 @@ class ModelTurn:
             await self._emit_audio(pcm, start_s, "".join(w.text for w in words[first:said]))
         if said < len(words):
             self._emit_transcript("".join(w.text for w in words[said:]))
+
+    async def _write(self, reply: Reply) -> None:
+        """Send the reply as text; `pause_at_s` counts as if it were spoken."""
+        for word in reply.words:
+            if reply.pause_at_s is not None and word.start_s <= reply.pause_at_s < word.end_s:
+                await asyncio.sleep(reply.pause_s)
+            content = {"modelTurn": {"role": "model", "parts": [{"text": word.text}]}}
+            self.connection.emit("modelTurn", {"serverContent": content}, turn=self)
 
     async def _emit_audio(self, pcm: bytes, start_s: float, text: str) -> None:
         connection = self.connection

@@ -24,7 +24,7 @@ class InputAudio:
 
     def __init__(self, connection: OpenAIConnection) -> None:
         self._connection = connection
-        self._ears = connection.session.speech_detector()
+        self._ears = self._new_ears()
         self._detection = connection.session.turn_detection
         self._buffer = bytearray()
         self._ends_at_s = 0.0  # audio time of the buffer's end
@@ -40,7 +40,7 @@ class InputAudio:
         detection = self._connection.session.turn_detection
         if detection != self._detection:
             self._detection = detection
-            self._ears = self._connection.session.speech_detector()
+            self._ears = self._new_ears()
             self._item_id = None
 
     async def append(self, pcm: bytes) -> None:
@@ -122,6 +122,9 @@ class InputAudio:
             return
         heard = connection.session.items[-1].text
         connection.respond("speech", user_text=heard)
+
+    def _new_ears(self) -> audio.SpeechDetector | None:
+        return self._connection.session.speech_detector(self._connection.server.speech_threshold)
 
     def _forget_silence(self, keep_s: float) -> None:
         excess = len(self._buffer) - round(keep_s * 1000) * _BYTES_PER_MS

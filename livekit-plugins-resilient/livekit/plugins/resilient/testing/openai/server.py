@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from livekit import api
 
+from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.clock import Clock
 from livekit.plugins.resilient.testing.errors import check_choice, check_number
 from livekit.plugins.resilient.testing.fault_plan import Vocabulary
@@ -40,8 +41,8 @@ class OpenAIRealtimeServer(SimulatedServer):
             model = openai.realtime.RealtimeModel(**server.model_kwargs())
 
     Args:
-        replies, default_reply, faults, clock, pace, transcript_lead_s, strict, host, port: see
-            `SimulatedServer`.
+        replies, default_reply, faults, clock, pace, transcript_lead_s, strict,
+            speech_threshold, host, port: see `SimulatedServer`.
         api_key: the key that clients must present; others are refused with 401.
         api_secret: with `api_key` it signs the tokens of LiveKit Inference; 32 bytes or more.
         session_cap_s: how long a session lasts on the server's clock; None: for ever.
@@ -68,6 +69,7 @@ class OpenAIRealtimeServer(SimulatedServer):
         pace: Pace = None,
         transcript_lead_s: float = 0.0,
         strict: bool = False,
+        speech_threshold: float = audio.SPEECH_THRESHOLD,
         host: str = "127.0.0.1",
         port: int = 0,
         api_key: str = "simulated-key",
@@ -87,6 +89,7 @@ class OpenAIRealtimeServer(SimulatedServer):
             pace=pace,
             transcript_lead_s=transcript_lead_s,
             strict=strict,
+            speech_threshold=speech_threshold,
             host=host,
             port=port,
         )

@@ -113,7 +113,7 @@ class Session:
             return self.config.get("input_audio_transcription") is not None
         return self.config["audio"]["input"].get("transcription") is not None
 
-    def speech_detector(self) -> audio.SpeechDetector | None:
+    def speech_detector(self, threshold: float) -> audio.SpeechDetector | None:
         """A detector for the turn detection in force, or None."""
         detection = self.turn_detection
         if detection is None:
@@ -122,7 +122,7 @@ class Session:
             stop_s = EAGERNESS_STOP_S[detection.get("eagerness") or "auto"]
         else:
             stop_s = (detection.get("silence_duration_ms") or DEFAULT_SILENCE_MS) / 1000
-        return audio.SpeechDetector(RATE, stop_s=stop_s)
+        return audio.SpeechDetector(RATE, stop_s=stop_s, threshold=threshold)
 
     @property
     def prefix_s(self) -> float:
