@@ -12,6 +12,7 @@ from livekit.plugins.resilient.core.limits import SILENT_AFTER_S
 from livekit.plugins.resilient.driver import Driver
 from livekit.plugins.resilient.events import (
     GenerationFinalised,
+    LoopStalled,
     RedriveDecided,
     RedriveOutcome,
     ResilienceEvent,
@@ -19,6 +20,7 @@ from livekit.plugins.resilient.events import (
 from livekit.plugins.resilient.options import ResilienceOptions
 from livekit.plugins.resilient.provider_bounds import OPENAI
 from livekit.plugins.resilient.telemetry import Telemetry
+from livekit.plugins.resilient.testing import VirtualTimeLoop
 
 pytestmark = pytest.mark.virtual_time
 
@@ -134,7 +136,7 @@ async def test_a_session_that_fails_to_carry_out_a_decision_does_not_stop_the_dr
     driver.feed(f.UserTurnEnded(driver.now))
     driver.feed(f.GenerationOpened(driver.now, "g1"))
     await asyncio.sleep(SILENT_AFTER_S + 0.1)
-    assert [kind for kind, *_ in carrier.done] == ["finalise", "redrive"]
+    assert [kind for kind, *_ in carrier.done] == ["finalise", "replace"]
 
 
 async def test_a_contradictory_fact_is_left_out_and_the_next_one_taken() -> None:
@@ -199,3 +201,61 @@ async def test_who_waits_for_rest_can_be_cancelled_by_the_fact_that_ends_it() ->
     resting.cancel()
     await asyncio.wait({resting}, timeout=1.0)
     assert resting.cancelled()
+
+
+# -- the loop is blocked (R23)
+
+
+def block(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    loop.stall(seconds)
+
+
+@pytest.mark.parametrize("blocked_s", [1.5, 40.0, 400.0])
+async def test_a_blocked_loop_is_told_of_and_decides_nothing(blocked_s: float) -> None:
+    driver, carrier = make()
+    driver.feed(f.Connected(driver.now))
+    driver.feed(f.GenerationOpened(driver.now, "g1"))
+    await asyncio.sleep(SILENT_AFTER_S / 2)
+    block(blocked_s)
+    await asyncio.sleep(1.0)
+    assert carrier.done == []
+    (stalled,) = carrier.events
+    assert isinstance(stalled, LoopStalled)
+    assert blocked_s - 1.0 <= stalled.seconds <= blocked_s
+
+
+async def test_what_had_arrived_meanwhile_counts_before_the_deadline() -> None:
+    driver, carrier = make()
+    driver.feed(f.Connected(driver.now))
+    driver.feed(f.GenerationOpened(driver.now, "g1"))
+    await asyncio.sleep(SILENT_AFTER_S - 0.1)
+    # As a socket does that is read in the round after the timers.
+    asyncio.get_running_loop().call_soon(
+        lambda: driver.feed(f.GenerationEnded(driver.now, "g1", "cancelled"))
+    )
+    block(0.2)
+    await asyncio.sleep(1.0)
+    assert carrier.done == []
+
+
+async def test_after_a_block_a_silence_is_still_judged() -> None:
+    driver, carrier = make(ResilienceOptions(redrive=False, liveness_timeout_s=None))
+    driver.feed(f.Connected(driver.now))
+    driver.feed(f.GenerationOpened(driver.now, "g1"))
+    block(100.0)
+    await asyncio.sleep(SILENT_AFTER_S - 1.0)
+    assert carrier.done == []
+    await asyncio.sleep(2.5)
+    assert carrier.done == [("finalise", "g1")]
+
+
+async def test_a_short_block_is_not_told_of() -> None:
+    driver, carrier = make()
+    driver.feed(f.Connected(driver.now))
+    await asyncio.sleep(0.5)
+    block(1.2)
+    await asyncio.sleep(1.0)
+    assert carrier.events == []
+    assert driver.slept_s == pytest.approx(0.7)
