@@ -149,15 +149,10 @@ class RealtimeSession(_impl.RealtimeSession):
             """As upstream's; also takes "resilience"."""
 
     def push_audio(self, frame: rtc.AudioFrame) -> None:
-        self._driver.hear(frame)
+        speaks, serves = self._driver.hear(frame), self._wire is not None
         # Without turn detection the application commits what it pushed, in order.
-        if self._in_gap and self._opts.turn_detection is not None:
-            self._microphone.missed(frame)
-        else:
-            if self._opts.turn_detection is not None:
-                self._microphone.sent(frame)
-                if self._driver.heard_speech_at == self._driver.now:
-                    self._microphone.hinted()
+        detects = self._opts.turn_detection is not None
+        if not detects or self._microphone.takes(frame, speaks=speaks, serves=serves):
             super().push_audio(frame)
 
     # -- the connection
