@@ -199,3 +199,53 @@ def test_a_hint_keeps_nothing_where_nothing_is_to_be_sent_again() -> None:
     microphone.hinted()
     microphone.server_alive()
     assert microphone.for_handover() == []
+
+
+def wait_for_the_first_connection(
+    microphone: Microphone, waiting: list[rtc.AudioFrame], *, speaks: bool = False
+) -> None:
+    assert [microphone.takes(frame, speaks=speaks, serves=False) for frame in waiting] == (
+        [True] * len(waiting)
+    )
+    assert microphone.for_new_connection() == []  # they follow by themselves
+
+
+def test_speech_that_waited_for_the_first_connection_goes_again_whole() -> None:
+    microphone, waiting, said = Microphone(1.0, resends=True), *map(frames, (6, 1))
+    wait_for_the_first_connection(microphone, waiting, speaks=True)
+    send(microphone, said)
+    microphone.speech_started()
+    assert microphone.for_new_connection() == waiting + said
+
+
+def test_what_waited_is_forgotten_once_the_server_had_time_to_hear_it() -> None:
+    microphone, waiting, said = Microphone(1.0, resends=True), *map(frames, (6, 3))
+    wait_for_the_first_connection(microphone, waiting)
+    send(microphone, said)
+    microphone.speech_started()
+    assert microphone.for_new_connection() == said[-2:]
+
+
+def test_what_waited_does_not_go_to_a_later_connection_than_the_first() -> None:
+    microphone = Microphone(1.0, resends=True)
+    wait_for_the_first_connection(microphone, frames(2))
+    assert microphone.for_new_connection() == []
+    microphone.speech_started()
+    assert microphone.for_new_connection() == []
+
+
+def test_a_server_is_not_deaf_to_what_it_was_only_just_sent() -> None:
+    microphone, said = Microphone(1.0, resends=True), frames(2)
+    assert [microphone.takes(frame, speaks=True, serves=True) for frame in said] == [True, True]
+    microphone.server_alive()
+    assert microphone.holds_utterance
+    send(microphone, frames(1))
+    microphone.server_alive()
+    assert not microphone.holds_utterance
+
+
+def test_an_outage_sends_nothing_and_keeps_the_newest() -> None:
+    microphone, missed = Microphone(1.0, resends=True), frames(3)
+    wait_for_the_first_connection(microphone, [])
+    assert [microphone.takes(frame, speaks=True, serves=False) for frame in missed] == [False] * 3
+    assert microphone.for_new_connection() == missed[-2:]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from livekit import rtc
@@ -101,6 +102,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._judging: asyncio.Handle | None = None
         self._waiting: deque[f.Fact] = deque()
+        self._taken_at = float("-inf")
         self._busy = False
         self._opened_at: dict[str, float] = {}
         self._moved: asyncio.Future[None] | None = None
@@ -173,7 +175,8 @@ class Driver:
     def feed(self, fact: f.Fact) -> None:
         """Take a fact and carry out what it leads to.
 
-        Carrying out a decision can bring new facts; they wait until it is done.
+        Carrying out a decision can bring new facts; they wait until it is done. What was stamped
+        before them and is fed after them counts as of their time.
         """
         self._note_stall(fact.at)
         self._waiting.append(fact)
@@ -186,16 +189,21 @@ class Driver:
             self._telemetry.record(event)
             self._carrier.notify(event)
 
-    def hear(self, frame: rtc.AudioFrame, *, to_be_heard: bool = True) -> None:
+    def hear(self, frame: rtc.AudioFrame, *, to_be_heard: bool = True) -> bool:
         """Listen to a microphone frame for speech, cheaply and without a message.
 
         Args:
             frame: As pushed.
             to_be_heard: See `LocalSpeechHinted`.
+
+        Returns:
+            Whether it sounds like speech; False where nobody listens.
         """
-        if self._hint is not None and self._hint.is_speech(frame):
-            self.heard_speech_at = now = self.now
-            self.feed(f.LocalSpeechHinted(now, to_be_heard))
+        if self._hint is None or not self._hint.is_speech(frame):
+            return False
+        self.heard_speech_at = now = self.now
+        self.feed(f.LocalSpeechHinted(now, to_be_heard))
+        return True
 
     def close(self) -> None:
         """The application closed the session: nothing is decided any more."""
@@ -271,6 +279,9 @@ class Driver:
             self._arm()
 
     def _receive(self, fact: f.Fact) -> None:
+        if fact.at < self._taken_at:
+            fact = replace(fact, at=self._taken_at)
+        self._taken_at = fact.at
         try:
             decisions = self._conversation.receive(fact)
         except IllegalFactError:

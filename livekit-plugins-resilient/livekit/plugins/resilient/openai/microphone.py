@@ -39,19 +39,51 @@ class Microphone:
 
     def __init__(self, gap_audio_s: float | None, *, resends: bool) -> None:
         self._gap: GapAudio[rtc.AudioFrame] = GapAudio(gap_audio_s)
+        self._queued: GapAudio[rtc.AudioFrame] = GapAudio(_UTTERANCE_S if resends else None)
         self._recent: GapAudio[rtc.AudioFrame] = GapAudio(_BEFORE_ONSET_S if resends else None)
         self._utterance: GapAudio[rtc.AudioFrame] | None = None
         self._resends = resends
         self._only_hinted = False
+        self._since_hint_s = 0.0
+        self._connected = False
 
     @property
     def holds_utterance(self) -> bool:
         """Whether the caller is saying something that no connection has committed."""
         return self._utterance is not None
 
+    def takes(self, frame: rtc.AudioFrame, *, speaks: bool, serves: bool) -> bool:
+        """Note a frame of the microphone.
+
+        Args:
+            frame: The newest.
+            speaks: It sounds like speech.
+            serves: There is a connection; without one, frames wait for the first.
+
+        Returns:
+            Whether it is to be sent; False in an outage, which keeps what the next one needs.
+        """
+        if not serves and self._connected:
+            self.missed(frame)
+            return False
+        if not serves:
+            self._queued.keep(frame, frame.duration)
+            return True
+        self.sent(frame)
+        if speaks:
+            self.hinted()
+        return True
+
     def sent(self, frame: rtc.AudioFrame) -> None:
         """Note a frame that a connection took."""
-        (self._utterance or self._recent).keep(frame, frame.duration)
+        if self._utterance is not None:
+            self._since_hint_s += frame.duration
+            self._utterance.keep(frame, frame.duration)
+            return
+        self._recent.keep(frame, frame.duration)
+        if self._recent.take_dropped_s():
+            # The server has had time enough to hear speech in what it was sent first.
+            self._queued.discard()
 
     def missed(self, frame: rtc.AudioFrame) -> None:
         """Note a frame that no connection could take."""
@@ -67,21 +99,27 @@ class Microphone:
         if self._utterance is None:
             self.speech_started()
             self._only_hinted = True
+            self._since_hint_s = 0.0
 
     def server_alive(self) -> None:
-        """The server sent something: if it hears no speech, then there is none."""
-        if self._only_hinted and self._utterance is not None:
+        """The server sent something: if it hears no speech, then there is none.
+
+        Unless it cannot have heard it yet, because that was only just sent.
+        """
+        if not self._only_hinted or self._utterance is None:
+            return
+        if self._since_hint_s >= _BEFORE_ONSET_S:
+            self._only_hinted = False
             heard, self._utterance = self._utterance.release(), None
             for frame in heard:
                 self.sent(frame)
-        self._only_hinted = False
 
     def speech_started(self) -> None:
         """The server hears the caller."""
         self._only_hinted = False
         if self._resends and self._utterance is None:
             self._utterance = GapAudio(_UTTERANCE_S)
-            for frame in self._recent.release():
+            for frame in self._queued.release() + self._recent.release():
                 self.sent(frame)
 
     def turn_committed(self) -> None:
@@ -89,8 +127,14 @@ class Microphone:
         self._utterance = None
 
     def for_new_connection(self) -> list[rtc.AudioFrame]:
-        """What a new connection must hear first; each frame is then `sent` again."""
+        """What a new connection must hear first; each frame is then `sent` again.
+
+        Of the first connection too: what waits for that one goes by itself.
+        """
         said = [] if self._utterance is None else self._utterance.release()
+        if self._connected:
+            self._queued.release()
+        self._connected = True
         self._recent.release()
         return said + self._gap.release()
 

@@ -164,15 +164,11 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
             """As upstream's; also takes "resilience"."""
 
     def push_audio(self, frame: rtc.AudioFrame) -> None:
-        self._driver.hear(frame, to_be_heard=self._opts.turn_detection is not None)
+        detects = self._opts.turn_detection is not None
+        serves = self._wire is not None
+        speaks = self._driver.hear(frame, to_be_heard=detects)
         # Without turn detection the application commits what it pushed, in order.
-        if self._in_gap and self._opts.turn_detection is not None:
-            self._microphone.missed(frame)
-        else:
-            if self._opts.turn_detection is not None:
-                self._microphone.sent(frame)
-                if self._driver.heard_speech_at == self._driver.now:
-                    self._microphone.hinted()
+        if not detects or self._microphone.takes(frame, speaks=speaks, serves=serves):
             super().push_audio(frame)
 
     # -- the connection

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import ssl
+import threading
 from typing import TYPE_CHECKING
 
 from livekit.plugins.resilient.testing.errors import missing_dependency
@@ -12,8 +13,17 @@ if TYPE_CHECKING:
     import trustme
 
 
-@functools.lru_cache(maxsize=1)
+# Servers may be started in several threads, and their clients trust only one authority.
+_one_at_a_time = threading.Lock()
+
+
 def _authority() -> tuple[trustme.CA, trustme.LeafCert]:
+    with _one_at_a_time:
+        return _new_authority()
+
+
+@functools.lru_cache(maxsize=1)
+def _new_authority() -> tuple[trustme.CA, trustme.LeafCert]:
     try:
         import trustme
     except ModuleNotFoundError:
