@@ -103,9 +103,21 @@ class MessageArrived:
 
 @dataclass(frozen=True, slots=True)
 class PongArrived:
-    """The peer's socket answered a ping. Shows a live path, not a live model."""
+    """The peer's socket answered a ping. Shows a live path, not a live model.
+
+    Attributes:
+        at: Monotonic seconds.
+        after_s: Seconds since the ping was sent.
+
+    Raises:
+        IllegalFactError: `after_s` is below 0.
+    """
 
     at: float
+    after_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_seconds(self, "after_s", self.after_s)
 
 
 # --- the caller's voice ------------------------------------------------------------------------
