@@ -174,10 +174,15 @@ def test_a_reply_that_is_over_is_told_whatever_was_played_of_it(
     record = AgentRecord(on_over=over.append)
     speeches = [Speech(), Speech()]
 
-    def begin(speech: Speech) -> None:
-        agent_session.emit("speech_created", SimpleNamespace(speech_handle=speech))
+    def begin(speech: Speech, *, user_initiated: bool = False) -> None:
+        created = SimpleNamespace(speech_handle=speech, user_initiated=user_initiated)
+        agent_session.emit("speech_created", created)
 
-    record.announce(realtime, "r1", lambda: begin(speeches[0]))
+    def begin_and_say() -> None:
+        begin(speeches[0])
+        begin(Speech(), user_initiated=True)
+
+    record.announce(realtime, "r1", begin_and_say)
     record.announce(realtime, "asked-for-by-the-application", lambda: None)
     record.announce(realtime, "r2", lambda: begin(speeches[1]))
     for speech in reversed(speeches):

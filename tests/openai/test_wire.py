@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from aiohttp import WSMessage, WSMsgType
 
+from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.openai.wire import Wire, end_within, is_event
 
 
@@ -16,12 +17,33 @@ class Socket:
     def __init__(self, *received: WSMessage) -> None:
         self._received = list(received)
         self.close_code = 1001
+        self.sent: list[tuple[str, bytes]] = []
+        self.writable = True
 
     async def receive(self) -> WSMessage:
         return self._received.pop(0)
 
     async def close(self) -> None:
         await asyncio.Event().wait()
+
+    async def ping(self, payload: bytes) -> None:
+        self._send("ping", payload)
+
+    async def pong(self, payload: bytes) -> None:
+        self._send("pong", payload)
+
+    def _send(self, kind: str, payload: bytes) -> None:
+        if not self.writable:
+            raise ConnectionResetError
+        self.sent.append((kind, payload))
+
+
+def wire_of(socket: Socket, facts: list[f.Fact] | None = None) -> Wire:
+    return Wire(socket, (facts if facts is not None else []).append)
+
+
+def control(kind: WSMsgType, payload: bytes) -> WSMessage:
+    return WSMessage(kind, payload, None)
 
 
 def text(data: str) -> WSMessage:
@@ -51,16 +73,61 @@ def test_events_of_any_type_are_events() -> None:
 @pytest.mark.asyncio
 async def test_receive_skips_what_is_no_event_and_passes_the_close() -> None:
     event, closed = text('{"type": "error"}'), WSMessage(WSMsgType.CLOSED, None, None)
-    wire = Wire(Socket(text("{"), event, text("[]"), closed))
+    facts: list[f.Fact] = []
+    wire = wire_of(Socket(text("{"), event, text("[]"), closed), facts)
     assert await wire.receive() is event
+    assert [type(fact) for fact in facts] == [f.MessageArrived]  # the server is alive
     assert await wire.receive() is closed
     assert wire.close_code == 1001
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("writable", [True, False])
+async def test_a_ping_is_answered_and_shows_life_and_upstream_sees_none(writable: bool) -> None:
+    event = text('{"type": "error"}')
+    socket = Socket(control(WSMsgType.PING, b"abc"), event)
+    socket.writable = writable
+    facts: list[f.Fact] = []
+    assert await wire_of(socket, facts).receive() is event
+    assert socket.sent == ([("pong", b"abc")] if writable else [])
+    assert [type(fact) for fact in facts] == [f.PongArrived]
+
+
+@pytest.mark.virtual_time
+async def test_a_pong_tells_how_long_it_took() -> None:
+    socket, facts = Socket(), list[f.Fact]()
+    wire = wire_of(socket, facts)
+    pinging = asyncio.create_task(wire.send_pings(1.5))
+    await asyncio.sleep(4.0)
+    pinging.cancel()
+    pings = [payload for kind, payload in socket.sent if kind == "ping"]
+    assert len(pings) == len(set(pings)) == 3
+    event = text('{"type": "error"}')
+    socket._received = [control(WSMsgType.PONG, pings[1]), control(WSMsgType.PONG, b"?"), event]
+    assert await wire.receive() is event
+    known, unasked = facts
+    assert isinstance(known, f.PongArrived)
+    assert known.after_s == pytest.approx(2.5)
+    assert isinstance(unasked, f.PongArrived)
+
+
+@pytest.mark.virtual_time
+async def test_pings_go_on_where_one_could_not_be_sent() -> None:
+    socket = Socket()
+    socket.writable = False
+    pinging = asyncio.create_task(wire_of(socket).send_pings(1.5))
+    await asyncio.sleep(2.0)
+    socket.writable = True
+    await asyncio.sleep(2.0)
+    assert not pinging.done()
+    assert socket.sent
+    pinging.cancel()
 
 
 @pytest.mark.virtual_time
 async def test_a_close_that_nobody_answers_is_not_waited_for() -> None:
     since = asyncio.get_running_loop().time()
-    await Wire(Socket()).close()
+    await wire_of(Socket()).close()
     assert asyncio.get_running_loop().time() - since < 1.0
 
 

@@ -98,7 +98,9 @@ class AgentRecord:
             del self._cuts[next(iter(self._cuts))]
 
     def _on_speech(self, event: Any) -> None:
-        self._speech = event.speech_handle
+        # The application may say something of its own on hearing of the reply.
+        if not event.user_initiated:
+            self._speech = event.speech_handle
 
     def _on_item(self, event: Any) -> None:
         item = event.item

@@ -17,7 +17,6 @@ __all__ = [
     "ResilienceOptions",
     "adopt_options",
     "duration_of",
-    "heartbeat_s",
     "options_of",
     "reply_timeout",
     "sent",
@@ -38,10 +37,6 @@ class _GoogleDriver(Protocol):
     def _takes(self, message: object) -> bool: ...
     def _sent(self, message: object) -> None: ...
     def _reply_timeout(self, on_due: Callable[[], None]) -> _Timeout: ...
-
-
-class _OpenAIDriver(Protocol):
-    def _heartbeat_s(self) -> float | None: ...
 
 
 def adopt_options(
@@ -82,8 +77,3 @@ def sent(session: _GoogleDriver, message: object) -> None:
 def reply_timeout(session: _GoogleDriver, on_due: Callable[[], None]) -> _Timeout:
     """Starts the time-out of a requested reply; upstream cancels it when the reply begins."""
     return session._reply_timeout(on_due)
-
-
-def heartbeat_s(session: _OpenAIDriver) -> float | None:
-    """Seconds of silence after which the client pings the server; None for never."""
-    return session._heartbeat_s()

@@ -136,11 +136,14 @@ class Handover:
         if planned and not self._renewal.overlaps:
             await wire.leave()
             return
-        received = wire.received
+        received, pongs = wire.received, wire.pongs
+        # A pong proves nothing where pings were answered all the time and only messages lacked.
+        mute = self._is_mute(wire)
         standby = await self._dial()
         try:
             await self._bring_up_to_date(standby, leave_by)
-            if reason == "suspected" and wire.received != received:
+            came = wire.received != received or (mute and wire.pongs != pongs)
+            if reason == "suspected" and came:
                 raise _FalseAlarmError
         except BaseException as e:
             await standby.close()
@@ -148,6 +151,11 @@ class Handover:
                 raise _ReplayRefusedError("a new connection was refused") from e
             raise
         self._switch(wire, standby)
+
+    def _is_mute(self, wire: Wire) -> bool:
+        """Whether not even pings are answered any more."""
+        timeout_s = self._session._liveness_timeout_s
+        return timeout_s is not None and self._driver.now - wire.sign_at > timeout_s / 2
 
     async def _dial(self) -> Standby:
         """A connection that was told the session and has answered.

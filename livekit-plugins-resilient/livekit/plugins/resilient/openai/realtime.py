@@ -107,8 +107,7 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
         self._driver = Driver(
             self,
             self._resilience,
-            # The heartbeat below finds a connection on which nothing at all arrives.
-            replace(self._resilience.bounds(OPENAI), liveness_timeout_s=None),
+            self._resilience.bounds(OPENAI),
             Telemetry("openai"),
         )
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
@@ -197,10 +196,9 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
     def _host(self) -> Host:
         return Host(self._opts.model, azure=self._opts.is_azure)
 
-    def _heartbeat_s(self) -> float | None:
-        timeout_s = self._resilience.bounds(OPENAI).liveness_timeout_s
-        # The client pings after this long without a byte, and gives the answer half as long.
-        return None if timeout_s is None else timeout_s / 1.5
+    @property
+    def _liveness_timeout_s(self) -> float | None:
+        return self._resilience.bounds(OPENAI).liveness_timeout_s
 
     @property
     def _in_gap(self) -> bool:

@@ -12,8 +12,9 @@ from livekit.agents import APIConnectionError
 
 from ..core.limits import POISONED_WITHIN_S
 from .failures import is_complaint, is_refusal
+from .pings import Pings
 from .told import Event, Told
-from .wire import close_socket, is_event
+from .wire import ENDS, close_socket, is_event
 
 if TYPE_CHECKING:
     from .realtime import RealtimeSession
@@ -22,8 +23,6 @@ __all__ = ["Standby"]
 
 # A close frame that came before the connection was lost is there already.
 _LAST_WORDS_S = 0.5
-
-_ENDS = frozenset({WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED})
 
 
 class Standby:
@@ -103,9 +102,12 @@ class Standby:
         return self._lost
 
     async def _read(self) -> None:
+        pings = Pings(lambda _: None)
         while True:
             message = await self.socket.receive()
-            if message.type in _ENDS:
+            if await pings.take(self.socket, message):
+                continue
+            if message.type in ENDS:
                 self._ended()
                 self._settled.set()
                 return

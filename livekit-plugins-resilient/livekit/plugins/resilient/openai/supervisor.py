@@ -8,7 +8,6 @@ import json
 import random
 from typing import TYPE_CHECKING, Any, cast
 
-from aiohttp import ServerTimeoutError
 from livekit.agents import APIConnectionError, APIError
 
 from ..core.reconnect import Redial
@@ -18,6 +17,7 @@ from ..errors import ConnectionSuspectedError
 from ..log import logger
 from .failures import fate_of_close, final_refusal, is_refusal
 from .handover import Handover
+from .pings import ping_interval_s
 from .told import Told
 from .wire import LeaveReason, Wire
 
@@ -79,7 +79,7 @@ class Supervisor:
     async def _connection(self) -> None:
         """Serve over one connection, or what takes its place; returns where that is no failure."""
         answer_by = self._loop.time() + self._connect_timeout_s
-        wire = Wire(await self._dial())
+        wire = Wire(await self._dial(), self._session._driver.feed)
         try:
             # The first connection is told all by what upstream has queued.
             if self._served:
@@ -137,7 +137,12 @@ class Supervisor:
         began_at = self._loop.time()
         self._redial.connected(began_at)
         patience = self._loop.call_at(answer_by, _give_up_unanswered, wire)
-        handover = asyncio.create_task(self._handover.serve(wire), name="resilient-openai-handover")
+        beside = [
+            asyncio.create_task(self._handover.serve(wire), name="resilient-openai-handover"),
+        ]
+        if (timeout_s := session._liveness_timeout_s) is not None:
+            pings = wire.send_pings(ping_interval_s(timeout_s))
+            beside.append(asyncio.create_task(pings, name="resilient-openai-pings"))
         cause: Exception | None = None
         try:
             await session._run_ws(cast("aiohttp.ClientWebSocketResponse", wire))
@@ -149,7 +154,8 @@ class Supervisor:
         finally:
             patience.cancel()
             session._edges.ended(wire, cause)
-            await _end(handover)
+            for task in beside:
+                await _end(task)
             await self._handover.close()
 
     def _failure(self, error: Exception, wire: Wire, began_at: float) -> Exception | None:
@@ -157,7 +163,7 @@ class Supervisor:
         session = self._session
         if wire.left_for == "planned":
             return None
-        if wire.left_for is not None or isinstance(wire.exception(), ServerTimeoutError):
+        if wire.left_for is not None:
             return ConnectionSuspectedError()
         fate = fate_of_close(wire.close_code, expired=session._expired)
         healthy = self._loop.time() - began_at >= session._resilience.healthy_after_s

@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import aiohttp
 from livekit.agents import APIConnectionError
 
+from ..core import facts as f
 from ..log import logger
+from .pings import Pings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openai.types.realtime import RealtimeClientEvent
 
     from .standby import Standby
 
 __all__ = [
+    "ENDS",
     "LeaveReason",
     "Wire",
     "brings_audio",
@@ -37,6 +42,9 @@ LeaveReason: TypeAlias = Literal["planned", "suspected", "failing"]
 # Upstream's handler of a failed handler reads these, and would end the connection without.
 _AUDIO_DELTAS = ("response.output_audio.delta", "response.audio.delta")
 
+ENDS = frozenset({aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED})
+"""Messages after which no other comes."""
+
 # For the server's answer to our CLOSE. R21 has one second for all of hanging up.
 _CLOSE_ANSWER_S = 0.5
 
@@ -46,14 +54,21 @@ class Wire:
 
     Args:
         connected: The connection.
+        feed: Takes the facts of which upstream is told nothing.
     """
 
-    def __init__(self, connected: Any) -> None:
+    def __init__(self, connected: Any, feed: Callable[[f.Fact], None]) -> None:
         self._socket = connected
+        self._feed = feed
+        self._pings = Pings(self._ponged)
         self._successor: Standby | None = None
         self._waiting: deque[aiohttp.WSMessage] = deque()
         self.received = 0
         """Messages that came."""
+        self.pongs = 0
+        """Pings that were answered, or came."""
+        self.sign_at = asyncio.get_running_loop().time()
+        """When anything came last, in monotonic seconds."""
         self.left_for: LeaveReason | None = None
         """Why we ended the connection ourselves, if we did."""
 
@@ -67,9 +82,11 @@ class Wire:
             if message.type is not aiohttp.WSMsgType.TEXT:
                 return message
             self.received += 1
+            self.sign_at = asyncio.get_running_loop().time()
             if is_event(message.data):
                 return message
             logger.warning("a message that is no event is skipped")
+            self._feed(f.MessageArrived(self.sign_at))
 
     async def _next(self) -> aiohttp.WSMessage:
         while True:
@@ -81,8 +98,20 @@ class Wire:
             receiving = self._socket
             message: aiohttp.WSMessage = await receiving.receive()
             # What comes of a socket that was replaced meanwhile belongs to another conversation.
-            if receiving is self._socket:
-                return message
+            if receiving is not self._socket or await self._pings.take(receiving, message):
+                continue
+            return message
+
+    def _ponged(self, after_s: float) -> None:
+        self.pongs += 1
+        self.sign_at = asyncio.get_running_loop().time()
+        self._feed(f.PongArrived(self.sign_at, after_s))
+
+    async def send_pings(self, every_s: float) -> None:
+        """Ping until cancelled."""
+        while True:
+            await self._pings.send(self._socket)
+            await asyncio.sleep(every_s)
 
     async def first_answer(self) -> None:
         """Wait until the server has sent anything; nothing is lost by that.
@@ -103,7 +132,7 @@ class Wire:
             await asyncio.wait_for(self._to_the_end(), _CLOSE_ANSWER_S)
 
     async def _to_the_end(self) -> None:
-        while (await self._socket.receive()).type is aiohttp.WSMsgType.TEXT:
+        while (await self._socket.receive()).type not in ENDS:
             pass
 
     def switch(self, standby: Standby) -> Any:
