@@ -69,11 +69,13 @@ class FallbackCall:
 
     Attributes:
         call: The call.
+        adapter: Its model.
         servers: Of the adapter's models, in its order.
         left: The servers whose models gave up, in order, each time they did.
     """
 
     call: HeadlessCall
+    adapter: llm.RealtimeModelFallbackAdapter
     servers: Sequence[Any]
     left: list[Any]
 
@@ -91,12 +93,6 @@ class FallbackCall:
         """Seconds from `since` until the server with this index accepted a dial."""
         await self.servers[by].wait_for("open", timeout_s=120)
         return float(self.servers[by].dials()[0].at - since)
-
-    async def rest(self, seconds: float) -> None:
-        """Let so many seconds pass."""
-        until = self.call.now + seconds
-        while (left_s := until - self.call.now) > 0:
-            await self.call.changes.wait(left_s)
 
 
 @asynccontextmanager
@@ -126,6 +122,6 @@ async def calling(
         adapter.on("realtime_availability_changed", note)
         call = HeadlessCall(adapter, mic=ScriptedMicrophone(frame_ms=60))
         async with call:
-            yield FallbackCall(call, servers, left)
+            yield FallbackCall(call, adapter, servers, left)
         assert call.close_problem is None
         assert call.leftover_tasks() == []
