@@ -34,7 +34,10 @@ WATCHDOGS = {  # option: bound
     "liveness_speech_after_s": "unheard_after_s",
 }
 PROVIDERS = ("renewal_wait_s",)  # times that the provider decides by default
-SWITCHED_OFF_BY_NONE = ("gap_audio_s",)  # times that no bound of the core is made from
+SWITCHED_OFF_BY_NONE = (
+    "failover_after_s",
+    "gap_audio_s",
+)  # times that no bound of the core is made from
 
 
 def build(**fields: Any) -> ResilienceOptions:

@@ -10,6 +10,7 @@ import pytest
 from livekit.agents import APIConnectOptions, llm
 
 from livekit.plugins.resilient import ResilienceOptions
+from livekit.plugins.resilient.core.limits import FAILOVER_AFTER_S
 from livekit.plugins.resilient.openai.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
     Abort,
@@ -124,18 +125,17 @@ async def test_an_application_that_allows_no_retry_gets_none() -> None:
         assert len(server.dials()) == 1
 
 
-async def test_the_fallback_adapter_takes_over_when_the_budget_is_spent() -> None:
-    options = ResilienceOptions(reconnect_deadline_s=12.0)
+async def test_the_fallback_adapter_takes_over_long_before_the_budget_is_spent() -> None:
     async with (
         OpenAIRealtimeServer(faults=[DROP, gone(Refuse(503))]) as first,
         OpenAIRealtimeServer(["I am the other one."]) as second,
     ):
-        both = llm.RealtimeModelFallbackAdapter(
-            [model(first, resilience=options), model(second, resilience=options)]
-        )
+        both = llm.RealtimeModelFallbackAdapter([model(first), model(second)])
         async with HeadlessCall(both) as call:
             await call.generate_reply(instructions="greet")
-            await second.wait_for("session.update", timeout_s=60)
+            await second.wait_for("session.update", timeout_s=90)
+            waited_s = second.dials()[0].at - first.recording.faults[0].at
+            assert waited_s <= FAILOVER_AFTER_S + 0.1
             said = await call.say(1.0)
             await call.reply(after=said.ended_at)
             assert second.session.texts("assistant")[-1] == "I am the other one."

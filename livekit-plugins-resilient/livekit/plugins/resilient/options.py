@@ -29,6 +29,7 @@ _SECONDS = (
     "finalise_working_after_s",
 )
 _SECONDS_OR_NONE = (
+    "failover_after_s",
     "finalise_interrupted_after_s",
     "finalise_complete_after_s",
     "finalise_stalled_after_s",
@@ -73,6 +74,9 @@ class ResilienceOptions:
         connect_timeout_s: For one dial, up to the provider's first answer. At most
             `reconnect_deadline_s`.
         reconnect_deadline_s: For one outage; once spent, the session fails for good.
+        failover_after_s: For one outage, inside a `RealtimeModelFallbackAdapter` that has another
+            model available: this session then gives up, and the call goes on with that one.
+            None always tries for `reconnect_deadline_s`.
         redial_base_s: Before the second dial, with full jitter; doubles up to `redial_cap_s`.
             The first redial is immediate.
         redial_cap_s: Longest wait between two dials.
@@ -135,6 +139,7 @@ class ResilienceOptions:
     speech_rate_cps: float = 15.0
     connect_timeout_s: float = limits.CONNECT_TIMEOUT_S
     reconnect_deadline_s: float = limits.RECONNECT_DEADLINE_S
+    failover_after_s: float | None = limits.FAILOVER_AFTER_S
     redial_base_s: float = limits.REDIAL_BASE_S
     redial_cap_s: float = limits.REDIAL_CAP_S
     healthy_after_s: float = limits.HEALTHY_AFTER_S

@@ -33,6 +33,15 @@ HEALTHY_AFTER_S = 10.0
 """Seconds of connection that restore the redial budget; a bare successful dial proves nothing
 where the provider accepts and drops. Source: Pipecat 1.14.0 uses the same. Date: 2026-11."""
 
+FAILOVER_AFTER_S = 3.0
+"""Seconds of an outage after which the call is left to another model, where one is available: a
+drained load balancer and a restarting front end heal within. Source: our choice; livekit-agents
+1.8.9 leaves a refusing OpenAI after 4.1, Gemini at once. Date: 2026-11."""
+
+FAILOVER_LAST_DIAL_S = 0.25
+"""Seconds before that moment within which no further dial is begun: a handshake takes longer.
+Source: our choice. Date: 2026-11."""
+
 GAP_AUDIO_S = 1.0
 """Seconds of microphone audio that an outage keeps for the next connection: the sentence that was
 under way. What is older would have the model answer a question from before the outage.

@@ -14,9 +14,10 @@ from ..background import Background
 from ..core.handover import HANDOVER_NEVER, Notice, handover_at
 from ..core.limits import HANDLE_WAIT_S, OVERLAP_RETRY_S, POISONED_WITHIN_S
 from ..core.reconnect import Redial
-from ..dialling import Dialling
+from ..dialling import Dialling, Outages
 from ..errors import ConnectionSuspectedError
 from ..events import ContinuationRejected, GoAwayReceived
+from ..fallback import Fallback
 from ..log import logger
 from .failures import Verdict, classify, code_of
 from .history import SeedForm
@@ -42,7 +43,8 @@ class Supervisor:
         self._session = session
         dialling = Dialling.of(session._resilience, session._opts.conn_options)
         self._connect_timeout_s = dialling.connect_timeout_s
-        self._redial = Redial(dialling.limits)
+        self._fallback = Fallback(session)
+        self._outages = Outages(dialling, self._fallback)
         # A server that is drained announces the end of every new connection as well.
         self._moves = Redial(dataclasses.replace(dialling.limits, max_redials=None))
         self._now = asyncio.get_running_loop().time
@@ -70,7 +72,7 @@ class Supervisor:
                 self._line = None
                 self._resumes = session._session_resumption_handle is not None
                 try:
-                    self._line = await self._dial()
+                    self._line = await self._dial(self._outages.dialling(self._now()))
                     await self._serve()
                     self._credit_turn()  # to the connection that was left, not to the next dial
                 except Exception as error:
@@ -82,11 +84,11 @@ class Supervisor:
 
     # -- one connection after the other
 
-    async def _dial(self) -> Line:
+    async def _dial(self, timeout_s: float) -> Line:
         session = self._session
         began_at = self._now()
         config = session._build_connect_config()
-        line = await dial(session._client, session._opts.model, config, self._connect_timeout_s)
+        line = await dial(session._client, session._opts.model, config, timeout_s)
         session._report_connection_acquired(self._now() - began_at)
         return line
 
@@ -108,7 +110,7 @@ class Supervisor:
     def _credit_turn(self) -> None:
         """Where a turn was finished, whatever comes now is another outage."""
         if self._session._turn_finished:
-            self._redial.progressed()
+            self._outages.progressed()
             self._moves.progressed()
         self._session._turn_finished = False
 
@@ -118,7 +120,7 @@ class Supervisor:
         self._resumes = line.resumed
         self._notice = None
         self._to_leave.clear()
-        self._redial.connected(line.set_up_at)
+        self._outages.connected(line.set_up_at)
         self._moves.connected(line.set_up_at)
         async with session._session_lock:
             session._active_session = line.live
@@ -245,7 +247,7 @@ class Supervisor:
             if self._refuses_overlap:
                 return None
             try:
-                line = await self._dial()
+                line = await self._dial(self._connect_timeout_s)
             except Exception as error:
                 if code_of(error) is not None and not isinstance(error, InvalidStatus):
                     # Some providers refuse a handle whose connection is open (sip-to-ai#14).
@@ -278,7 +280,7 @@ class Supervisor:
     async def _recover(self, error: Exception) -> None:
         session, now = self._session, self._now()
         if session._turn_finished:
-            self._redial.progressed()
+            self._outages.progressed()
             session._context.limit = None
         verdict = classify(
             error,
@@ -287,9 +289,12 @@ class Supervisor:
         )
         hopeless = verdict == "fatal" or not self._leave_out(error, verdict, now)
         hopeless |= self._line is None and session._connection_log.failed(error)
-        wait_s = None if hopeless else self._redial.lost(now, random.random())
+        # Upstream's session gives up where its first dial fails.
+        at_once = verdict == "retry" and not session._connection_log.was_connected
+        wait_s = None if hopeless else self._outages.lost(now, random.random(), at_once=at_once)
         if wait_s is None:
-            session._emit_error(error, recoverable=False)
+            if await self._fallback.hears():
+                session._emit_error(error, recoverable=False)
             raise APIConnectionError("Gemini Live cannot be connected") from error
         logger.warning(
             "connection lost",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from livekit.agents import APIConnectionError, APIError
 
-from ..core.reconnect import Redial
 from ..core.renewal import Renewal
-from ..dialling import Dialling
+from ..dialling import Dialling, Outages
 from ..errors import ConnectionSuspectedError
+from ..fallback import Fallback
 from ..log import logger
 from .failures import fate_of_close, final_refusal, is_refusal
 from .handover import Handover
@@ -39,7 +39,8 @@ class Supervisor:
         given = session._opts.conn_options
         dialling = Dialling.of(session._resilience, given)
         self._connect_timeout_s = dialling.connect_timeout_s
-        self._redial = Redial(dialling.limits)
+        self._fallback = Fallback(session)
+        self._outages = Outages(dialling, self._fallback)
         renewal = Renewal(session._renewal_limits())
         self._handover = Handover(session, renewal, self._connect_timeout_s, self._moved)
         # Upstream bounds its own part of a dial, and has its own timer of a connection's age.
@@ -53,11 +54,11 @@ class Supervisor:
         self._handover.call(reason)
 
     def _moved(self) -> None:
-        self._redial.connected(self._loop.time())
+        self._outages.connected(self._loop.time())
 
     def turn_finished(self) -> None:
         """The model finished a turn: the connection is a good one."""
-        self._redial.progressed()
+        self._outages.progressed()
         self._session._replay_limit.turn_finished()
 
     async def run(self) -> None:
@@ -78,8 +79,10 @@ class Supervisor:
 
     async def _connection(self) -> None:
         """Serve over one connection, or what takes its place; returns where that is no failure."""
-        answer_by = self._loop.time() + self._connect_timeout_s
-        wire = Wire(await self._dial(), self._session._driver.feed)
+        began_at = self._loop.time()
+        timeout_s = self._outages.dialling(began_at)
+        answer_by = began_at + timeout_s
+        wire = Wire(await self._dial(timeout_s), self._session._driver.feed)
         try:
             # The first connection is told all by what upstream has queued.
             if self._served:
@@ -99,9 +102,13 @@ class Supervisor:
                 self._tell_less(e)
             raise
 
-    async def _dial(self) -> Any:
-        log = self._session._connection_log
+    async def _dial(self, timeout_s: float) -> Any:
+        log, opts = self._session._connection_log, self._session._opts
         log.dialling()
+        given, opts.conn_options = (
+            opts.conn_options,
+            dataclasses.replace(opts.conn_options, timeout=timeout_s),
+        )
         try:
             return await self._session._create_ws_conn()
         # Upstream wraps what aiohttp raises, and not what the standard library does.
@@ -111,6 +118,8 @@ class Supervisor:
             if final is None:
                 raise
             raise final from e.__cause__ or e
+        finally:
+            opts.conn_options = given
 
     async def _restore(self, wire: Wire, answer_by: float) -> None:
         try:
@@ -135,7 +144,7 @@ class Supervisor:
         session = self._session
         session._edges.begins(wire)
         began_at = self._loop.time()
-        self._redial.connected(began_at)
+        self._outages.connected(began_at)
         patience = self._loop.call_at(answer_by, _give_up_unanswered, wire)
         beside = [
             asyncio.create_task(self._handover.serve(wire), name="resilient-openai-handover"),
@@ -195,12 +204,17 @@ class Supervisor:
     async def _recover(self, error: Exception) -> None:
         session = self._session
         final = isinstance(error, APIError) and not error.retryable
-        wait_s = None if final else self._redial.lost(self._loop.time(), random.random())
+        wait_s = None if final else self._outages.lost(self._loop.time(), random.random())
         if wait_s is None:
+            if self._fallback.is_swapping:
+                session._settle()  # the swap may wait for an answer that does not come any more
+            heard = await self._fallback.hears()
             label = session._realtime_model._provider_label
             lost = APIConnectionError(f"{label} cannot be connected")
             # What the provider said is worth more to the application than what we make of it.
-            session._emit_error(error if isinstance(error, APIError) else lost, recoverable=False)
+            if heard:
+                known = error if isinstance(error, APIError) else lost
+                session._emit_error(known, recoverable=False)
             raise lost from error
         logger.warning(
             "connection lost", extra={"error": type(error).__name__, "redial_in_s": wait_s}
