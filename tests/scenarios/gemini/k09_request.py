@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from google.genai import types
+
 from livekit.plugins.resilient.testing import (
     Abort,
     AtTime,
@@ -92,3 +94,37 @@ async def keeps_a_request_until_it_is_connected(stage: GeminiStage) -> None:
     await stage.until_fault()
     await stage.rest(1.0)
     await tell_the_news(stage)
+
+
+UNDETECTED = types.RealtimeInputConfig(
+    automatic_activity_detection=types.AutomaticActivityDetection(disabled=True)
+)
+
+
+@scenario(
+    "gemini-interrupted-by-our-own-request",
+    kind="K9",
+    rule="R18",
+    provider="gemini",
+    by_script=True,
+    server={"replies": [GREETING], "default_reply": ANSWER, "pace": PACE},
+    model={"realtime_input_config": UNDETECTED},
+    call=lambda: {"session_options": {"turn_handling": {"turn_detection": "manual"}}},
+)
+async def answers_a_committed_turn(stage: GeminiStage) -> None:
+    """A turn that the app ends is answered at once, though its request cuts the server's own
+    answer to it."""
+    call = stage.call
+    await stage.greet()
+    if not stage.faulty:
+        return
+    for number in (1, 2):
+        call._inside(call.session.interrupt)
+        said = await call.say(1.0)
+        assert said.ended_at is not None
+        call._inside(call.session.commit_user_turn)
+        await call.reply(after=said.ended_at, timeout_s=30)
+        await call.agent_done()
+        stage.require(stage.times_heard(ANSWER) == number, "each turn is answered, and once")
+        waited_s = stage.dead_air(said.ended_at)
+        stage.require(waited_s < 2.0, f"the answer comes at once, not after {waited_s:.1f} s")

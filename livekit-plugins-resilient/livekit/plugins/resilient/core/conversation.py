@@ -275,6 +275,8 @@ class Conversation:
             # After a handover at rest nobody waits for the next reply.
             waited_for = self._link is Link.DOWN or self._replies.owes
             self._reconnected_at = fact.at if waited_for else None
+        if fact.speaking:
+            self._speech.voice = Voice.SPEAKING
         self._liveness = Liveness(fact.at, fact.at, false_alarms=self._false_alarms)
         return decisions
 

@@ -79,11 +79,13 @@ class Connected:
             something to answer, and go on by itself. False for a fresh or replayed session, which
             answers nothing unasked, and for a resume whose handle is older than the turn.
         words_lost: The caller spoke, and the words are in no record that the new session has.
+        speaking: The caller speaks, as the application says (push-to-talk); the turn goes on here.
     """
 
     at: float
     knows_turn: bool = False
     words_lost: bool = False
+    speaking: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +154,15 @@ class PongArrived:
 
 @dataclass(frozen=True, slots=True)
 class UserSpeechStarted:
-    """The provider's voice detection heard the caller begin. Gemini has no such message."""
+    """The provider's voice detection heard the caller begin; Gemini has no such message. Or the
+    application, which detects turns itself, says so. Saying so twice is harmless."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class UserSpeechStopped:
-    """The provider's voice detection heard the caller stop; the turn may still go on."""
+    """Whoever detects turns heard the caller stop; the turn may still go on."""
 
     at: float
 

@@ -47,24 +47,32 @@ class Outgoing:
         if event.audio is None:
             # Old pictures are of no use, and an activity is begun anew on the next connection.
             return session._connection_log.was_connected
+        if session._activity.ended_in_gap:
+            return True  # not part of the turn
         samples = len(event.audio.data or b"") / 2
         self._gap_audio.keep(event, samples / _impl.INPUT_AUDIO_SAMPLE_RATE)
         return True
 
     def release(self, *, reconnected: bool) -> None:
         """A connection can take what was kept."""
-        session = self._session
-        if session._manual_activity_detection and session._in_user_activity:
-            if reconnected:
-                start = types.LiveClientRealtimeInput(activity_start=types.ActivityStart())
-                session._send_client_event(start)
-        elif session._manual_activity_detection:
-            self._gap_audio.discard()  # without its activity
-        if self.spoilt:
-            self._gap_audio.discard()
+        activity = self._session._activity
+        ended, activity.ended_in_gap = activity.ended_in_gap, False
+        if self.spoilt or (activity.released and not ended):
+            self._gap_audio.discard()  # what was refused, or audio without its activity
         self.spoilt = False
-        for event in self._gap_audio.release():
-            session._send_client_event(event)
+        kept = self._gap_audio.release()
+        ended = ended and bool(kept)
+        if (activity.held and reconnected) or ended:
+            self._send(types.LiveClientRealtimeInput(activity_start=types.ActivityStart()))
+        for event in kept:
+            self._send(event)
+        if ended:
+            self._send(types.LiveClientRealtimeInput(activity_end=types.ActivityEnd()))
+        session = self._session
         dropped_s = self._gap_audio.take_dropped_s()
         if dropped_s:
             session._driver.tell(AudioDropped(session._driver.now, dropped_s))
+
+    def _send(self, event: ClientEvents) -> None:
+        # Past our own hook: what the caller did is no news to the driver.
+        _impl.RealtimeSession._send_client_event(self._session, event)

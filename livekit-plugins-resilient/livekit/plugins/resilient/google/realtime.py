@@ -25,6 +25,7 @@ from ..provider_bounds import GEMINI
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
+from .activity import Activity
 from .context import Context
 from .failures import code_of
 from .late_content import LateContent
@@ -112,6 +113,7 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
         # The reply about to open joins on behind what is playing, so it is no barge-in.
         self._joins = False
         self._late = LateContent()
+        self._activity = Activity(self)
         self._calls = ToolCalls()
         self._stopping = Background()
         self._context = Context(self)
@@ -144,7 +146,7 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
             emit = partial(super().emit, event, *args)
             self._spoken.begins(args[0].response_id, emit)
             return
-        if event == "input_speech_started" and self._joins:
+        if event == "input_speech_started" and (self._joins or self._activity.released):
             return
         super().emit(event, *args)
 
@@ -190,7 +192,8 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
         if overlapped is not None:
             self._driver.tell(HandedOver(now, overlapped))
         self._outgoing.release(reconnected=again)
-        self._driver.feed(self._turns.connected(suspected=self._suspected, answers=answers))
+        fact = self._turns.connected(suspected=self._suspected, answers=answers)
+        self._driver.feed(self._activity.connected(fact))
         self._suspected = False
         if again:
             self.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
@@ -217,6 +220,7 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
         self._connected = False
         self._late.next_turn()
         self._requests.disconnected()
+        self._activity.disconnected()
         self._outgoing.sort_out()
         self._driver.feed(f.Disconnected(now))
         if error is not None and self._resilience.playout_on_drop == "flush":
@@ -255,6 +259,7 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
     def _send_client_event(self, event: ClientEvents) -> None:
         if self._requests.holds(event):
             return
+        self._activity.sending(event)
         if isinstance(event, types.LiveClientContent) and event.turn_complete:
             self._spoken.correct(event)
             self._late.next_turn()
@@ -290,6 +295,7 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
         runs_calls = self._opts.tool_choice != "none"
         if runs_calls and (lost := self._calls.strip(message, self._connection)):
             self._context.answer_again(lost)
+        self._activity.strip(message)
         self._end_past_turn(message)
         self._late.strip(message)
         return True
@@ -341,6 +347,7 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
             by_caption=self._message is not None and holds_captions_only(self._message),
             works_unseen=self._works_unseen,
         )
+        self._activity.opened(generation.response_id)
 
     @property
     def _works_unseen(self) -> bool:
@@ -427,7 +434,8 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
         self._send_client_event(reply_request(self._opts.model, instructions))
 
     def reissue(self, request_id: str) -> None:
-        self._requests.reissue(request_id)
+        if not self._activity.held:  # who holds the button is to be listened to
+            self._requests.reissue(request_id)
 
     def words_of(self, generation_id: str, audio_s: float) -> str:
         return self._turns.spoken(generation_id, self._resilience.speech_rate_cps, audio_s)

@@ -11,6 +11,8 @@ from google.genai import types
 from livekit.agents import llm, utils
 
 from ..core import facts as f
+from ..wording import RedriveContext, redrive_text
+from .reply_request import reply_request
 from .reply_timer import ReplyTimer
 
 if TYPE_CHECKING:
@@ -65,9 +67,22 @@ class Requests:
         return held
 
     def reissue(self, request_id: str) -> None:
-        """Send a request again, unless it was settled."""
-        if request_id in self._sent:
-            self._session._send_client_event(self._sent[request_id])
+        """Send a request again, unless it was settled.
+
+        Where it was to answer words that are lost, it says so.
+        """
+        request, session = self._sent.get(request_id), self._session
+        if request is None:
+            return
+        if session._activity.words_lost:
+            session._activity.words_lost = False
+            lost = RedriveContext("user_words_lost")
+            text = redrive_text(lost, session._resilience.redrive_instructions)
+            told = reply_request(session._opts.model, text).turns or []
+            request = types.LiveClientContent(
+                turns=[*told[:1], *(request.turns or [])], turn_complete=True
+            )
+        session._send_client_event(request)
 
     # -- the time in which a reply must begin counts while connected
 
