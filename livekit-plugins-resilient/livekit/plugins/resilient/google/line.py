@@ -12,6 +12,7 @@ from google.genai import Client, types
 from google.genai.errors import APIError
 from google.genai.live import AsyncSession
 
+from ..awake import within
 from ..core.limits import CLOSE_TIMEOUT_S
 from ..log import logger
 
@@ -122,5 +123,5 @@ async def dial(
     resumption = config.session_resumption
     stack = AsyncExitStack()
     entering = stack.enter_async_context(client.aio.live.connect(model=model, config=config))
-    live = LiveSession(await asyncio.wait_for(entering, timeout_s))
+    live = LiveSession(await within(entering, timeout_s))
     return Line(live, stack, resumed=bool(resumption is not None and resumption.handle))

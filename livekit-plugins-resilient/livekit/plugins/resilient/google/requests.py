@@ -11,9 +11,9 @@ from google.genai import types
 from livekit.agents import llm, utils
 
 from ..core import facts as f
+from ..reply_timer import ReplyTimer
 from ..wording import RedriveContext, redrive_text
 from .reply_request import reply_request
-from .reply_timer import ReplyTimer
 
 if TYPE_CHECKING:
     from .._vendor.google.api_proto import ClientEvents

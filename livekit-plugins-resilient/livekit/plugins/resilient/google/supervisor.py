@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from livekit.agents import APIConnectionError, utils
 from websockets.exceptions import InvalidStatus
 
+from ..awake import within
 from ..background import Background
 from ..core.handover import HANDOVER_NEVER, Notice, handover_at
 from ..core.limits import HANDLE_WAIT_S, OVERLAP_RETRY_S, POISONED_WITHIN_S
@@ -125,7 +126,7 @@ class Supervisor:
         async with session._session_lock:
             session._active_session = line.live
             restoring = session._restore(line.live, resumed=line.resumed)
-            answers = await asyncio.wait_for(restoring, self._connect_timeout_s)
+            answers = await within(restoring, self._connect_timeout_s)
         session._connection_began(answers=answers)
 
     async def _carry(self, line: Line) -> Line | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import WSMessage, WSMsgType
 from livekit.agents import APIConnectionError
 
+from ..awake import within
 from ..core.limits import POISONED_WITHIN_S
 from .failures import is_complaint, is_refusal
 from .pings import Pings
@@ -75,7 +76,7 @@ class Standby:
         """
         self._settle()
         try:
-            await asyncio.wait_for(self._settled.wait(), timeout_s)
+            await within(self._settled.wait(), timeout_s)
         except asyncio.TimeoutError:
             # Not every provider answers every event; one that answers none is not there.
             if not self._arrived:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from livekit.agents import APIConnectionError, APIError
 
+from .. import awake
+from ..awake import within
 from ..core.renewal import Renewal
 from ..dialling import Dialling, Outages
 from ..errors import ConnectionSuspectedError
@@ -123,7 +125,7 @@ class Supervisor:
 
     async def _restore(self, wire: Wire, answer_by: float) -> None:
         try:
-            await asyncio.wait_for(self._tell(wire), answer_by - self._loop.time())
+            await within(self._tell(wire), answer_by - self._loop.time())
         except asyncio.TimeoutError as e:
             raise APIConnectionError("a new connection was not answered in time") from e
         except ConnectionError as e:
@@ -145,8 +147,9 @@ class Supervisor:
         session._edges.begins(wire)
         began_at = self._loop.time()
         self._outages.connected(began_at)
-        patience = self._loop.call_at(answer_by, _give_up_unanswered, wire)
+        patience = _give_up_unanswered(wire, answer_by - began_at)
         beside = [
+            asyncio.create_task(patience, name="resilient-openai-patience"),
             asyncio.create_task(self._handover.serve(wire), name="resilient-openai-handover"),
         ]
         if (timeout_s := session._liveness_timeout_s) is not None:
@@ -161,7 +164,6 @@ class Supervisor:
             if failure is not None:
                 raise failure from e
         finally:
-            patience.cancel()
             session._edges.ended(wire, cause)
             for task in beside:
                 await _end(task)
@@ -234,6 +236,7 @@ async def _end(task: asyncio.Task[None]) -> None:
         await asyncio.wait({task}, timeout=_CANCEL_AGAIN_S)
 
 
-def _give_up_unanswered(wire: Wire) -> None:
+async def _give_up_unanswered(wire: Wire, after_s: float) -> None:
+    await awake.sleep(after_s)
     if not wire.received:
         wire.abort()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from .awake import Countdown
+
 __all__ = ["ReplyTimer"]
 
 
 class ReplyTimer:
     """Calls `on_due` once, after `timeout_s` seconds of connection.
 
-    Must be made inside a running event loop; it is paused until `resume`.
+    Must be made inside a running event loop; it is paused until `resume`. Time in which the loop is
+    blocked does not count.
 
     Args:
         timeout_s: Seconds above 0.
@@ -20,7 +23,7 @@ class ReplyTimer:
 
     def __init__(self, timeout_s: float, on_due: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._left_s = timeout_s
+        self._countdown = Countdown(timeout_s)
         self._on_due: Callable[[], None] | None = on_due
         self._handle: asyncio.TimerHandle | None = None
 
@@ -34,12 +37,13 @@ class ReplyTimer:
     def resume(self) -> None:
         """The session is connected."""
         if self._handle is None and self._on_due is not None:
-            self._handle = self._loop.call_later(self._left_s, self.expire)
+            self._handle = self._loop.call_later(self._countdown.piece_s, self._count)
 
     def pause(self) -> None:
         """The connection is gone; a running time-out keeps what is left of it."""
         if self._handle is not None:
-            self._left_s = max(0.0, self._handle.when() - self._loop.time())
+            waited_s = self._countdown.piece_s - (self._handle.when() - self._loop.time())
+            self._countdown.left_s -= min(max(waited_s, 0.0), self._countdown.piece_s)
             self._handle.cancel()
             self._handle = None
 
@@ -56,3 +60,13 @@ class ReplyTimer:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
+
+    def _count(self) -> None:
+        assert self._handle is not None
+        late_s = self._loop.time() - self._handle.when()
+        self._handle = None
+        self._countdown.counted(late_s)
+        if self._countdown.is_over:
+            self.expire()
+        else:
+            self.resume()

@@ -1,0 +1,81 @@
+"""Time limits that a blocked event loop does not use up (R23).
+
+A limit counts in short pieces, and a piece whose timer fired late counts as no longer than it was
+meant to be: what came in meanwhile has not been read yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from .core.limits import LATE_AFTER_S, LOOK_EVERY_S, READ_WITHIN_S
+
+__all__ = ["Countdown", "sleep", "within"]
+
+_T = TypeVar("_T")
+
+_CANCEL_AGAIN_S = 0.1
+
+
+class Countdown:
+    """Seconds that are left, counted in pieces.
+
+    Wait for `piece_s`, then call `counted` with how late that was.
+
+    Args:
+        seconds: Of a loop that runs.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.left_s = seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether none are left."""
+        return self.left_s <= 0
+
+    @property
+    def piece_s(self) -> float:
+        """How long to wait next, in seconds."""
+        return min(self.left_s, LOOK_EVERY_S)
+
+    def counted(self, late_s: float) -> None:
+        """The piece is over, and its timer fired so many seconds late."""
+        self.left_s -= self.piece_s
+        if late_s >= LATE_AFTER_S:
+            self.left_s = max(self.left_s, READ_WITHIN_S)
+
+
+async def within(awaitable: Awaitable[_T], seconds: float) -> _T:
+    """The result of `awaitable`, which is cancelled where it takes longer.
+
+    Other than with `asyncio.wait_for` before Python 3.12, no cancellation is swallowed.
+
+    Raises:
+        asyncio.TimeoutError: It took longer.
+    """
+    task = asyncio.ensure_future(awaitable)
+    loop, countdown = asyncio.get_running_loop(), Countdown(seconds)
+    try:
+        while not task.done() and not countdown.is_over:
+            due_at = loop.time() + countdown.piece_s
+            await asyncio.wait({task}, timeout=countdown.piece_s)
+            countdown.counted(loop.time() - due_at)
+        if task.done():
+            return task.result()
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_CANCEL_AGAIN_S)
+    raise asyncio.TimeoutError
+
+
+async def sleep(seconds: float) -> None:
+    """Return after so many seconds of a loop that runs."""
+    loop, countdown = asyncio.get_running_loop(), Countdown(seconds)
+    while not countdown.is_over:
+        due_at = loop.time() + countdown.piece_s
+        await asyncio.sleep(countdown.piece_s)
+        countdown.counted(loop.time() - due_at)
