@@ -130,7 +130,7 @@ async def test_a_television_costs_nothing(provider: Provider, pause_s: float) ->
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_of_false_alarms_there_are_fewer_and_fewer(provider: Provider) -> None:
     async with a_call(provider) as on:
-        alarms = []
+        alarms: list[float] = []
         for _ in range(5):
             said = await on.call.say(NOISE_S)
             await on.rest(30.0)

@@ -504,10 +504,18 @@ def test_a_reissued_request_that_began_is_never_issued_a_second_time() -> None:
         pytest.param(TURN, 25.0, "unanswered_turn", id="never started, no generation"),
         pytest.param(RESULT, 28.0, "tool_result_unanswered", id="never started after a tool"),
         pytest.param(
-            (*TURN, f.GenerationOpened(11.0, "g")), 26.0, "unanswered_turn", id="never started"
+            (*TURN, f.GenerationOpened(11.0, "g"), f.MessageArrived(20.0)),
+            26.0,
+            "unanswered_turn",
+            id="never started",
         ),
         pytest.param(
-            (UP, f.ReplyRequested(9.0, "r"), f.GenerationOpened(11.0, "g", "r")),
+            (
+                UP,
+                f.ReplyRequested(9.0, "r"),
+                f.GenerationOpened(11.0, "g", "r"),
+                f.MessageArrived(20.0),
+            ),
             26.0,
             "reply_requested",
             id="a requested one never started",
@@ -518,6 +526,7 @@ def test_a_reissued_request_that_began_is_never_issued_a_second_time() -> None:
                 f.GenerationOpened(11.0, "g"),
                 f.AudioReceived(11.0, "g", 2.0),
                 f.PlaybackStarted(11.0, "g"),
+                f.MessageArrived(12.0),
             ),
             17.0,
             "reply_cut",
@@ -658,6 +667,7 @@ def test_a_reply_asked_for_at_an_edge_earns_no_second_try_without_one() -> None:
 def test_a_false_interruption_that_cut_the_stream_is_made_good() -> None:
     call = Call(*SPEAKING[:-2], f.AudioReceived(11.0, "g", 4.0), f.PlaybackStarted(11.0, "g"))
     call.feed(f.Interrupted(12.0, "g"), f.PlaybackPaused(12.0), f.PlaybackResumed(14.0))
+    call.feed(f.MessageArrived(14.0))
     call.run(21.0)
     assert call.log[0][1] == FinaliseGeneration("g", "stalled", 10.0, 10.0)
     assert call.redrives() == [(21.0, "reply_cut")]

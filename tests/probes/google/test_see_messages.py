@@ -23,7 +23,7 @@ async def test_the_late_rest_of_a_stalled_turn_is_not_spoken(google_model: Any) 
         model = google_model(**server.model_kwargs())
         # Set here, since upstream's model knows no such keyword: without a re-drive, which would
         # interrupt the stalled turn.
-        model._resilience = ResilienceOptions(redrive=False)
+        model._resilience = ResilienceOptions(redrive=False, finalise_stalled_after_s=4.0)
         async with HeadlessCall(model) as call:
             await call.generate_reply(instructions="greet", wait=False)
             await server.wait_for("turnComplete", timeout_s=60)

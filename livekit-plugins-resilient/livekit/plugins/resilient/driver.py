@@ -160,6 +160,11 @@ class Driver:
         return self._rests_at() <= self.now
 
     @property
+    def owes_open(self) -> bool:
+        """See `Conversation.owes_open`."""
+        return self._conversation.owes_open
+
+    @property
     def has_been_heard(self) -> bool:
         """Whether the caller has heard all that arrived."""
         heard_from = self._conversation.heard_from
@@ -318,9 +323,10 @@ class Driver:
             case FinaliseGeneration():
                 self._count_generation(decision.generation_id, terminated=False)
                 carrier.finalise(decision.generation_id)
-                self.tell(
-                    GenerationFinalised(now, decision.reason, decision.open_s, decision.idle_s)
-                )
+                if decision.reason != "captions":
+                    self.tell(
+                        GenerationFinalised(now, decision.reason, decision.open_s, decision.idle_s)
+                    )
             case Redrive():
                 self._redrive(decision)
             case SuspectDead():

@@ -116,8 +116,8 @@ class GenerationFinalised:
 
     Attributes:
         at: Monotonic seconds.
-        reason: "interrupted", "complete", "stalled" or "silent": see `ResilienceOptions`.
-            "captions": only captions had come of it, and nobody waited for an answer.
+        reason: "interrupted", "complete", "stalled" or "silent": see `ResilienceOptions`. What only
+            captions opened, and nobody waits for, is closed without a word.
         open_s: Seconds since it began.
         idle_s: Seconds since its last output, or since it began where there was none.
     """

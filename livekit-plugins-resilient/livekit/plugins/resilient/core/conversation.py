@@ -111,6 +111,13 @@ class Conversation:
             latest = max(latest, heard_at)
         return latest + self._slept_s
 
+    @property
+    def owes_open(self) -> bool:
+        """Whether the open generation is a reply, or is to become one that is owed."""
+        if self._open is None:
+            return False
+        return not self._open.by_caption or self._replies.waits_for(self._open)
+
     def receive(self, fact: f.Fact) -> tuple[Decision, ...]:
         """Take a fact; returns what to do about it now, in order. Then ask `next_deadline()`.
 
@@ -442,7 +449,7 @@ class Conversation:
         return ()
 
     def _finalise(self, now: float, generation: Generation) -> tuple[Decision, ...]:
-        reason = watchdogs.finalise_reason(generation)
+        reason = watchdogs.finalise_reason(generation, owed=self.owes_open)
         is_mute = (
             reason in ("stalled", "silent")
             and self._liveness is not None

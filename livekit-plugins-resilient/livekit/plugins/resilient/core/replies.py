@@ -116,6 +116,10 @@ class Replies:
 
     # --- what becomes of the answer -------------------------------------------------------------
 
+    def waits_for(self, generation: Generation) -> bool:
+        """Whether a generation is to settle what is surely owed."""
+        return self.owed is not None and self.owed.certain and self.owed.answer == generation.id
+
     def passed_over(self) -> Outcomes:
         """A turn was ended in which nothing began: the re-drive, if one has had no reply yet."""
         question = self._question

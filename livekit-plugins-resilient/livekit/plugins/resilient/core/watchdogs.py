@@ -35,9 +35,9 @@ _REASONS: dict[Phase, FinaliseReason] = {
 }
 
 
-def finalise_reason(generation: Generation) -> FinaliseReason:
-    """Which of the bounds an open generation is under."""
-    if generation.by_caption and not generation.interrupted:
+def finalise_reason(generation: Generation, *, owed: bool = True) -> FinaliseReason:
+    """Which of the bounds an open generation is under, which may not be `owed` to anybody."""
+    if not owed and not generation.interrupted:
         return "captions"
     return _REASONS[generation.phase]
 
@@ -61,6 +61,9 @@ def finalise_deadline(
     heard_at = generation.heard_all_at(ahead)
     if heard_at is None:
         return None
+    if generation.by_caption and (owed is None or owed.answer != generation.id):
+        # Late words of the agent's; until they are done with, they hold up the application.
+        return _after(generation.last_sign_at, bounds.complete_after_s)
     if phase is Phase.COMPLETE and generation.completed_at is not None:
         return _after(max(heard_at, generation.completed_at), bounds.complete_after_s)
     bound = _patience(bounds.stalled_after_s, generation, bounds)

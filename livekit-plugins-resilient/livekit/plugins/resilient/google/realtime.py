@@ -261,12 +261,22 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
             return
         self._activity.sending(event)
         if isinstance(event, types.LiveClientContent) and event.turn_complete:
+            self._end_mere_captions()
             self._spoken.correct(event)
             self._late.next_turn()
         elif isinstance(event, types.LiveClientToolResponse):
             self._late.next_turn()
         if not self._outgoing.keeps(event):
             super()._send_client_event(event)
+
+    def _end_mere_captions(self) -> None:
+        """Close what only captions of an earlier turn opened: upstream would put the reply that is
+        now asked for into it, and fail the request."""
+        generation = self._current_generation
+        if generation is None or generation._done or self._driver.owes_open:
+            return
+        self._mark_current_generation_done()
+        self._driver.feed(f.GenerationEnded(self._driver.now, generation.response_id))
 
     def _sent(self, message: object) -> None:
         """Sees every client message once upstream has sent it."""
