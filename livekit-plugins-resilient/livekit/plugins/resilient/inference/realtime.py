@@ -21,7 +21,7 @@ __all__ = ["RealtimeModel", "RealtimeSession"]
 
 
 @hide_newer
-class RealtimeModel(AnyHttpModel, _impl.RealtimeModel, ModelBridge, _upstream.RealtimeModel):  # type: ignore[misc]
+class RealtimeModel(_impl.RealtimeModel, AnyHttpModel, ModelBridge, _upstream.RealtimeModel):  # type: ignore[misc]
     """LiveKit Inference realtime, as `livekit.agents.inference.RealtimeModel`, kept alive.
 
     Takes every argument of upstream's model with the same meaning, and `resilience`, a
