@@ -3,6 +3,8 @@
     @hide_newer
     class RealtimeModel(vendored.RealtimeModel, ModelBridge, upstream.RealtimeModel): ...
 
+Type checkers are told to ignore that both define the same.
+
 The vendored class comes first, so its methods run. Its `super().__init__` finds the bridge, which
 goes straight to livekit-agents' base: upstream's constructor, of a class that is made twice here,
 never runs.
@@ -10,10 +12,9 @@ never runs.
 
 from __future__ import annotations
 
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from livekit.agents import llm
-from livekit.agents.llm.realtime import TEvent
 
 __all__ = ["ModelBridge", "SessionBridge", "hide_newer"]
 
@@ -27,7 +28,7 @@ class ModelBridge(llm.RealtimeModel):
         llm.RealtimeModel.__init__(self, capabilities=capabilities)
 
 
-class SessionBridge(llm.RealtimeSession[TEvent], Generic[TEvent]):
+class SessionBridge(llm.RealtimeSession[Any]):
     """Stands between a vendored session and upstream's, and keeps them apart."""
 
     def __init__(self, realtime_model: llm.RealtimeModel) -> None:

@@ -246,9 +246,7 @@ class Context:
         first = not session._connection_log.was_connected
         context = session._chat_ctx if waiting is None else waiting
         if resumed and first:
-            # A handle that the application brought along stands for its context.
-            self._coverage.adopt(item.id for item in context.items)
-            session._chat_ctx = context
+            self._adopt_handle(context)
             return False
         self._adopt(context)
         untold = self._coverage.open_items
@@ -265,6 +263,24 @@ class Context:
             await self._seed(live)
         self._delivered(native, responses, in_words)
         return bool(native)
+
+    def _adopt_handle(self, context: llm.ChatContext) -> None:
+        """Take over a handle that the application brought along.
+
+        It stands for the context that was set with it, and for all there is where none was. What
+        is new goes the way of any update.
+        """
+        session = self._session
+        baseline = session._resumption_chat_ctx
+        known = context if baseline is None else baseline
+        self._coverage.adopt(item.id for item in known.items)
+        answered = {item.call_id for item in known.items if item.type == "function_call_output"}
+        for item in known.items:
+            if item.type == "function_call" and item.call_id not in answered:
+                session._calls.restored(
+                    item.call_id, item.name, item.arguments, session._connection
+                )
+        self.update(context)
 
     async def _tell_difference(
         self,

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.genai import Client, types
 from google.genai.errors import APIError
@@ -15,6 +15,9 @@ from google.genai.live import AsyncSession
 from ..awake import within
 from ..core.limits import CLOSE_TIMEOUT_S
 from ..log import logger
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
 
 __all__ = ["Line", "LiveSession", "dial"]
 
@@ -25,20 +28,38 @@ _UNREADABLE_IN_A_ROW = 50
 class LiveSession(AsyncSession):
     """The client library's session, which skips what it cannot read (R19) and counts what it sends.
 
+    It also takes what stands in for such a session, as a wrapper for tracing or a test does, and
+    asks no more of it than upstream does: to send, to receive and to be closed.
+
+    Args:
+        live: The session, or what stands in for it.
+
     Attributes:
         sent: Client messages so far, the set-up not counted: the number of the last one.
     """
 
-    def __init__(self, live: AsyncSession) -> None:
-        super().__init__(
-            api_client=live._api_client,
-            websocket=live._ws,
-            session_id=live.session_id,
-            setup_complete=live.setup_complete,
-        )
+    def __init__(self, live: Any) -> None:
+        self._live = live
+        self._is_real = isinstance(live, AsyncSession)
+        if self._is_real:
+            super().__init__(
+                api_client=live._api_client,
+                websocket=live._ws,
+                session_id=live.session_id,
+                setup_complete=live.setup_complete,
+            )
         self.sent = 0
 
+    @property
+    def websocket(self) -> ClientConnection | None:
+        """The socket; None where something stands in for the session."""
+        return self._ws if self._is_real else None
+
     async def receive(self) -> AsyncIterator[types.LiveServerMessage]:
+        if not self._is_real:
+            async for message in self._live.receive():
+                yield message
+            return
         unreadable = 0
         while True:
             try:
@@ -56,28 +77,29 @@ class LiveSession(AsyncSession):
             yield message
 
     async def send_client_content(self, **content: Any) -> None:
-        await super().send_client_content(**content)
+        await self._live.send_client_content(**content)
         self.sent += 1
 
     async def send_tool_response(self, **response: Any) -> None:
-        await super().send_tool_response(**response)
+        await self._live.send_tool_response(**response)
         self.sent += 1
 
     async def send_realtime_input(self, **given: Any) -> None:
-        await super().send_realtime_input(**given)
+        await self._live.send_realtime_input(**given)
         self.sent += 1
 
     async def close(self) -> None:
         """Close within a bound; a server that does not answer is cut off."""
         try:
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(super().close(), CLOSE_TIMEOUT_S)
+                await asyncio.wait_for(self._live.close(), CLOSE_TIMEOUT_S)
         finally:
             self.abort()
 
     def abort(self) -> None:
         """Cut the socket, without a handshake that a dead peer never answers."""
-        self._ws.transport.abort()
+        if self.websocket is not None:
+            self.websocket.transport.abort()
 
 
 class Line:

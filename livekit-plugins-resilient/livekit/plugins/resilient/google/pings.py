@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from google.genai import types
-from google.genai.live import AsyncSession
 from livekit.agents.types import NotGivenOr
 from livekit.agents.utils import is_given
 from websockets.exceptions import ConnectionClosed
 
 from ..core.limits import CLOSE_TIMEOUT_S
+
+if TYPE_CHECKING:
+    from .line import LiveSession
 
 __all__ = ["PING_EVERY_S", "patient_pings", "send_pings"]
 
@@ -43,7 +46,7 @@ def patient_pings(
     return base.model_copy(update={"async_client_args": arguments})
 
 
-async def send_pings(session: AsyncSession, on_pong: Callable[[float], None]) -> None:
+async def send_pings(session: LiveSession, on_pong: Callable[[float], None]) -> None:
     """Ping until the connection ends or the task is cancelled.
 
     The client library pings too, but tells nobody of the answers.
@@ -60,9 +63,11 @@ async def send_pings(session: AsyncSession, on_pong: Callable[[float], None]) ->
         if not pong.cancelled() and pong.exception() is None:
             on_pong(loop.time() - sent_at)
 
+    if session.websocket is None:
+        return
     with contextlib.suppress(ConnectionClosed):
         while True:
-            pong = asyncio.ensure_future(await session._ws.ping())
+            pong = asyncio.ensure_future(await session.websocket.ping())
             sent[pong] = loop.time()
             pong.add_done_callback(answered)
             await asyncio.sleep(PING_EVERY_S)

@@ -56,9 +56,7 @@ __all__ = ["RealtimeModel", "RealtimeSession"]
 
 
 @hide_newer
-class RealtimeModel(  # type: ignore[misc]  # upstream twice, see hide_newer
-    _impl.RealtimeModel, ModelBridge, _upstream.RealtimeModel
-):
+class RealtimeModel(_impl.RealtimeModel, ModelBridge, _upstream.RealtimeModel):  # type: ignore[misc]
     """Gemini Live, as `livekit.plugins.google.realtime.RealtimeModel`, kept alive over drops.
 
     Takes every keyword of upstream's model with the same meaning, and `resilience`, a
@@ -80,9 +78,7 @@ class RealtimeModel(  # type: ignore[misc]  # upstream twice, see hide_newer
 
 
 @hide_newer
-class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
-    _impl.RealtimeSession, SessionBridge[Any], _upstream.RealtimeSession
-):
+class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSession):  # type: ignore[misc]
     """One conversation with Gemini Live over as many connections as it takes.
 
     Emits "resilience" with the events of `livekit.plugins.resilient.events`, and
@@ -200,7 +196,8 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
         self._requests.connected()
 
     async def _recv_task(self, session: AsyncSession) -> None:
-        pings = asyncio.create_task(send_pings(session, self._turns.pong_came))
+        live = cast("LiveSession", session)
+        pings = asyncio.create_task(send_pings(live, self._turns.pong_came))
         try:
             await super()._recv_task(session)
         finally:
@@ -408,8 +405,8 @@ class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
             return
         now, reply = self._driver.now, generation.response_id
         for call in tool_call.function_calls or []:
-            assert call.id is not None  # given one where it had none
-            self._driver.feed(f.ToolCallOpened(now, reply, call.id))
+            call_id = self._calls.seen(call, self._connection)
+            self._driver.feed(f.ToolCallOpened(now, reply, call_id))
         self._turns.completed(reply)
         super()._handle_tool_calls(tool_call)
         self._turns.called()

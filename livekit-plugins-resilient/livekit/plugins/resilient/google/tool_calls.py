@@ -27,6 +27,7 @@ class _Call:
     # Number of the connection that the response was given to.
     answered_on: int = 0
     cancelled: bool = False
+    runs_again: bool = False
 
     def is_for(self, call: types.FunctionCall, arguments: str) -> bool:
         return (self.name, self.arguments) == (call.name, arguments)
@@ -61,7 +62,7 @@ class ToolCalls:
             arguments = json.dumps(call.args, sort_keys=True)
             known_id = self._known(call, arguments, connection)
             known = None if known_id is None else self._calls[known_id]
-            if known_id is None or known is None or known.cancelled:
+            if known_id is None or known is None or known.cancelled or known.runs_again:
                 new.append(call)
                 self._remember(call, arguments, connection)
                 continue
@@ -71,6 +72,20 @@ class ToolCalls:
         if len(new) < len(calls):
             message.tool_call = types.LiveServerToolCall(function_calls=new) if new else None
         return lost
+
+    def seen(self, call: types.FunctionCall, connection: int) -> str:
+        """The id of a call that is to run, which is remembered where `strip` did not see it."""
+        if not call.id or call.id not in self._calls:
+            self._remember(call, json.dumps(call.args, sort_keys=True), connection)
+        assert call.id is not None  # given one where it had none
+        return call.id
+
+    def restored(self, call_id: str, name: str, arguments: str, connection: int) -> None:
+        """A session that was resumed from a handle of another process waits for a call.
+
+        Should the server make it again, it runs: nobody knows whether it did before.
+        """
+        self._add(call_id, _Call(name, arguments, connection, connection, runs_again=True))
 
     def cancel(self, call_id: str) -> None:
         """The server does not want an answer to this call any more."""
@@ -137,8 +152,11 @@ class ToolCalls:
         if not call.id:
             call.id = utils.shortuuid("fnc-call-")
             self.without_id.add(call.id)
-        self._calls.pop(call.id, None)
-        self._calls[call.id] = _Call(call.name, arguments, connection, connection, has_id)
+        self._add(call.id, _Call(call.name, arguments, connection, connection, has_id))
+
+    def _add(self, call_id: str, call: _Call) -> None:
+        self._calls.pop(call_id, None)
+        self._calls[call_id] = call
         if len(self._calls) > REMEMBERED_CALLS:
             oldest = next(iter(self._calls))
             del self._calls[oldest]

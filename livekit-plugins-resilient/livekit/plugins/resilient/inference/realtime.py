@@ -9,6 +9,7 @@ from livekit.agents import inference as _upstream
 from .._vendor.inference import realtime as _impl
 from ..openai.caps import Host
 from ..openai.realtime import RealtimeSession as _OpenAISession
+from ..openai.stand_in import AnyHttpModel
 from ..upstream_classes import ModelBridge, hide_newer
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ __all__ = ["RealtimeModel", "RealtimeSession"]
 
 
 @hide_newer
-class RealtimeModel(  # type: ignore[misc]  # upstream twice, see hide_newer
-    _impl.RealtimeModel, ModelBridge, _upstream.RealtimeModel
-):
+class RealtimeModel(_impl.RealtimeModel, AnyHttpModel, ModelBridge, _upstream.RealtimeModel):  # type: ignore[misc]
     """LiveKit Inference realtime, as `livekit.agents.inference.RealtimeModel`, kept alive.
 
     Takes every argument of upstream's model with the same meaning, and `resilience`, a
@@ -48,9 +47,7 @@ class RealtimeModel(  # type: ignore[misc]  # upstream twice, see hide_newer
 
 
 @hide_newer
-class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
-    _OpenAISession, _impl.RealtimeSession, _upstream.RealtimeSession
-):
+class RealtimeSession(_OpenAISession, _impl.RealtimeSession, _upstream.RealtimeSession):  # type: ignore[misc]
     """One conversation through LiveKit Inference over as many connections as it takes."""
 
     def _host(self) -> Host:

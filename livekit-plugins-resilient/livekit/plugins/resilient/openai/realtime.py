@@ -35,6 +35,7 @@ from .record import Record
 from .replay_limit import ReplayLimit
 from .requests import Requests
 from .server_events import ServerEvents
+from .stand_in import AnyHttpModel
 from .supervisor import Supervisor
 from .wire import Wire, end_within
 
@@ -62,14 +63,10 @@ _CLOSE_WITHIN_S = 0.8
 
 Modalities: TypeAlias = 'list[Literal["text", "audio"]]'
 TextIfKnown: TypeAlias = NotGivenOr[str]
-# What upstream's session emits besides what every session does.
-_Events: TypeAlias = 'Literal["openai_server_event_received", "openai_client_event_queued"]'
 
 
 @hide_newer
-class RealtimeModel(  # type: ignore[misc]  # upstream twice, see hide_newer
-    _impl.RealtimeModel, ModelBridge, _upstream.RealtimeModel
-):
+class RealtimeModel(AnyHttpModel, ModelBridge, _upstream.RealtimeModel):  # type: ignore[misc]
     """OpenAI Realtime, as `livekit.plugins.openai.realtime.RealtimeModel`, kept alive over drops.
 
     Takes every keyword of upstream's model with the same meaning, and `resilience`, a
@@ -91,9 +88,7 @@ class RealtimeModel(  # type: ignore[misc]  # upstream twice, see hide_newer
 
 
 @hide_newer
-class RealtimeSession(  # type: ignore[misc]  # upstream twice, see hide_newer
-    _impl.RealtimeSession, SessionBridge[_Events], _upstream.RealtimeSession
-):
+class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSession):  # type: ignore[misc]
     """One conversation with OpenAI Realtime over as many connections as it takes.
 
     Emits "resilience" with the events of `livekit.plugins.resilient.events`, besides upstream's.
