@@ -165,6 +165,7 @@ def test_the_budget_is_that_of_the_call() -> None:
     assert second.lost(103.5, 1.0) == 0.0
     assert second.lost(159.0, 0.0) == 0.0
     assert second.lost(160.0, 0.0) is None
+    assert fallback.given_up == GivenUp(100.0, 160.0)  # it is spent for the next as well
 
 
 def test_progress_restores_the_budget_of_the_call() -> None:

@@ -10,7 +10,6 @@ from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS, APIConnectOptions
 from .core.limits import FAILOVER_LAST_DIAL_S
 from .core.reconnect import Redial, RedialLimits
 from .fallback import Fallback, GivenUp
-from .log import logger
 from .options import ResilienceOptions
 
 __all__ = ["Dialling", "Outages"]
@@ -121,18 +120,26 @@ class Outages:
         if self._since is None:
             self._since = now
         self._failures += 1
-        wait_s = self._redial.lost(now, jitter)
         call_since = self._since if self._call_since is None else self._call_since
-        after_s, deadline_s = self._bounds.failover_after_s, self._bounds.limits.deadline_s
-        if wait_s is None or now + wait_s - call_since >= deadline_s:
-            return None
+        wait_s = self._redial.lost(now, jitter)
+        if wait_s is None or now + wait_s - call_since >= self._bounds.limits.deadline_s:
+            wait_s = None
+        else:
+            wait_s = self._unless_taken_over(now, self._since, wait_s, at_once=at_once)
+        if wait_s is None and self._bounds.failover_after_s is not None:
+            # The budget is that of the call, or two models would leave it to each other for ever.
+            self._fallback.given_up = GivenUp(call_since, now)
+        return wait_s
+
+    def _unless_taken_over(
+        self, now: float, since: float, wait_s: float, *, at_once: bool
+    ) -> float | None:
+        after_s = self._bounds.failover_after_s
         other_in_s = None if after_s is None else self._fallback.other_model_in_s()
         if after_s is None or other_in_s is None:
             return wait_s
-        left_s = self._since + after_s - now
+        left_s = since + after_s - now
         if other_in_s <= 0 and (at_once or left_s <= FAILOVER_LAST_DIAL_S):
-            self._fallback.given_up = GivenUp(call_since, now)
-            logger.warning("left to another model", extra={"after_s": round(now - call_since, 2)})
             return None
         return min(wait_s, max(left_s - FAILOVER_LAST_DIAL_S, other_in_s))
 
