@@ -130,6 +130,11 @@ REPLY_TIMEOUT_S = 15.0
 late as 9.9, and a reply that comes after its request failed is thrown away. Source: report
 livekit/agents#7184; livekit-agents uses 5, counted while disconnected too. Date: 2026-11."""
 
+OPENAI_REPLY_TIMEOUT_S = 10.0
+"""Seconds of connection in which OpenAI must have created the response to a request, not counting
+the waits that it states. Source: livekit-agents 1.8.9, which counts those and outages too.
+Date: 2026-11."""
+
 # --- generations without a terminal event -------------------------------------------------------
 
 INTERRUPTED_AFTER_S = 3.0

@@ -21,6 +21,7 @@ from ..errors import ConnectionSuspectedError
 from ..events import HandedOver, ReconnectMode, ResilienceEvent
 from ..hooks import options_of
 from ..notify import notify
+from ..reply_timer import ReplyTimer
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from .context import Context
@@ -29,7 +30,6 @@ from .late_content import LateContent
 from .outgoing import Outgoing
 from .pings import patient_pings, send_pings
 from .reply_request import reply_request
-from .reply_timer import ReplyTimer
 from .requests import Requests
 from .set_up import compress_by_default, keep_transparency, seconds_of
 from .spoken import Spoken

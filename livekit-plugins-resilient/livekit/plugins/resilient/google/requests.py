@@ -11,7 +11,7 @@ from google.genai import types
 from livekit.agents import llm, utils
 
 from ..core import facts as f
-from .reply_timer import ReplyTimer
+from ..reply_timer import ReplyTimer
 
 if TYPE_CHECKING:
     from .._vendor.google.api_proto import ClientEvents

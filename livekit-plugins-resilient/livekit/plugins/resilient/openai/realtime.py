@@ -20,11 +20,12 @@ from ..events import ResilienceEvent
 from ..hooks import duration_of, options_of
 from ..log import logger
 from ..notify import notify
+from ..reply_timer import ReplyTimer
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from .caps import Host, renewal_limits
 from .edges import Edges
-from .failures import FailureStreak, fate_of_error, is_complaint, retry_after_s
+from .failures import FailureStreak, fate_of_error, is_complaint
 from .microphone import InputBuffer, Microphone
 from .outbox import Outbox
 from .record import Record
@@ -208,6 +209,9 @@ class RealtimeSession(_impl.RealtimeSession):
             lambda: ask(instructions=instructions, tool_choice=tool_choice, tools=tools)
         )
 
+    def _reply_timeout(self, on_due: Callable[[], None]) -> ReplyTimer:
+        return self._requests.start_timer(on_due)
+
     def send_event(self, event: RealtimeClientEvent | dict[str, Any]) -> None:
         in_gap = self._in_gap and not self._record.replaying
         if self._requests.takes(event) and self._outbox.takes(event, in_gap=in_gap):
@@ -323,10 +327,8 @@ class RealtimeSession(_impl.RealtimeSession):
             self._expired = True
         elif fate == "ask_again":
             self._requests.refused(event_id or None)
-        elif fate == "put_off":
-            wait_s = retry_after_s({"code": event.error.code, "message": event.error.message})
-            if wait_s is None or not self._requests.put_off(event_id or None, wait_s):
-                super()._handle_error(event)
+        elif fate == "put_off" and not self._requests.put_off(event.error):
+            super()._handle_error(event)
 
     def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
         item_id = event.item.id or ""
