@@ -25,6 +25,7 @@ def example(kind: type[Fact], at: float = NOW) -> Fact:
         "call_id": "c",
         "duration_s": 1.0,
         "heard_until_s": 1.0,
+        "seconds": 1.0,
     }
     return kind(**{n: v for n, v in values.items() if n in kind.__dataclass_fields__})  # type: ignore[arg-type]
 

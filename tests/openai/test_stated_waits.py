@@ -17,6 +17,7 @@ from livekit.plugins.resilient.core.limits import LONGEST_PUT_OFF_S
 from livekit.plugins.resilient.events import Disconnected, HandedOver, ResilienceEvent
 from livekit.plugins.resilient.testing import (
     Abort,
+    After,
     AtTime,
     FailResponse,
     Fault,
@@ -141,7 +142,7 @@ async def test_the_callers_turn_waits_as_long_as_a_failed_response_says(
 
 @pytest.mark.parametrize("wait_s", WAITS)
 async def test_the_callers_turn_waits_as_long_as_an_error_says(wait_s: int) -> None:
-    refusal = Fault(UserStops(), limited(wait_s, "openai"))
+    refusal = Fault(After("input_audio_buffer.committed"), limited(wait_s, "openai"))
     async with calling("openai", refusal, refused=1) as (server, call):
         said = await call.say(1.0)
         reply = await call.reply(timeout_s=90)
@@ -180,7 +181,10 @@ async def test_a_request_that_is_taken_back_in_its_wait_is_made_no_more() -> Non
 
 
 async def test_a_request_that_nobody_refused_fails_when_upstream_has_it_fail() -> None:
-    async with calling("openai", refused=9) as (_, call):
+    async with (
+        OpenAIRealtimeServer(default_reply=NoReply()) as server,
+        HeadlessCall(FLAVOURS["openai"](server)) as call,
+    ):
         handle = await call.generate_reply(instructions="greet", timeout_s=30)
         assert handle.exception() is not None
 

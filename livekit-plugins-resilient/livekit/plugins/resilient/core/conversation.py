@@ -213,6 +213,9 @@ class Conversation:
                 return replies.timed_out(fact.request_id)
             case f.ReplyRefused():
                 return replies.refused(fact, self._open)
+            case f.WaitStated():
+                if self._liveness is not None:
+                    self._liveness.quiet_until = at + fact.seconds
             case f.ToolResultDelivered():
                 replies.result_delivered(at, fact.call_id, fact.expects_reply)
             case f.ToolCallCancelled():

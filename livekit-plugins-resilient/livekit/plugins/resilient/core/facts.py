@@ -41,6 +41,7 @@ __all__ = [
     "UserSpeechStarted",
     "UserSpeechStopped",
     "UserTurnEnded",
+    "WaitStated",
 ]
 
 Ending: TypeAlias = Literal["completed", "cancelled", "failed"]
@@ -211,6 +212,26 @@ class ReplyRefused:
     def __post_init__(self) -> None:
         if self.retry_after_s is not None:
             _check_seconds(self, "retry_after_s", self.retry_after_s)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitStated:
+    """The provider said that it gives no reply for so long, as at a rate limit: until then, its
+    silence is no sign.
+
+    Attributes:
+        at: Monotonic seconds.
+        seconds: From then on, 0 or more.
+
+    Raises:
+        IllegalFactError: `seconds` is below 0.
+    """
+
+    at: float
+    seconds: float
+
+    def __post_init__(self) -> None:
+        _check_seconds(self, "seconds", self.seconds)
 
 
 # --- generations -------------------------------------------------------------------------------
@@ -399,6 +420,7 @@ Fact: TypeAlias = (
     | ReplyCancelled
     | ReplyRequestTimedOut
     | ReplyRefused
+    | WaitStated
     | GenerationOpened
     | AudioReceived
     | TextReceived

@@ -318,6 +318,7 @@ class Liveness:
     message_at: float
     hinted_at: float | None = None
     suspected: DeathSign | None = None
+    quiet_until: float = float("-inf")  # as the provider said
 
     def message_arrived(self, at: float) -> None:
         self.byte_at = self.message_at = at

@@ -116,7 +116,8 @@ def liveness_deadline(
     if bounds.liveness_timeout_s is not None:
         first = (liveness.byte_at + bounds.liveness_timeout_s, "nothing_arrived")
     if asked_at is not None and bounds.reply_silent_after_s is not None:
-        due = max(asked_at, liveness.message_at) + bounds.reply_silent_after_s
+        silent_from = max(asked_at, liveness.message_at, liveness.quiet_until)
+        due = silent_from + bounds.reply_silent_after_s
         if first is None or due < first[0]:
             first = (due, "reply_silent")
     hinted_at = liveness.hinted_at

@@ -25,7 +25,7 @@ from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from .caps import Host, renewal_limits
 from .edges import Edges
-from .failures import FailureStreak, fate_of_error, is_complaint
+from .failures import FailureStreak, fate_of_error, is_complaint, retry_after_s
 from .microphone import InputBuffer, Microphone
 from .outbox import Outbox
 from .record import Record
@@ -308,6 +308,8 @@ class RealtimeSession(_impl.RealtimeSession):
         if response.get("status") == "completed":
             self._supervisor.turn_finished()
         error = (response.get("status_details") or {}).get("error") or {}
+        if (wait_s := retry_after_s(error)) is not None:
+            self._driver.feed(f.WaitStated(self._driver.now, wait_s))
         if self._streak.ended(response.get("status"), error.get("type")):
             logger.warning("a session whose responses fail is left")
             self._supervisor.replace("failing")

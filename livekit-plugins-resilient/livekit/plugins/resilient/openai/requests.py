@@ -126,6 +126,9 @@ class Requests:
         if request_id in self._sent:
             if self._waits(request_id):
                 self._send_later(request_id)
+                driver = self._session._driver
+                left_s = self._put_off_until[request_id] - driver.now
+                driver.feed(f.WaitStated(driver.now, left_s))
             else:
                 # The last connection may have taken most of the time to prove dead.
                 self._ask(request_id, OPENAI_REPLY_TIMEOUT_S / 2)
@@ -175,6 +178,7 @@ class Requests:
         wait_s = retry_after_s({"code": error.code, "message": error.message})
         if wait_s is None:
             return False
+        driver.feed(f.WaitStated(driver.now, wait_s))
         if request_id is None:
             if error.event_id is None:
                 # If anything, it is the answer to the caller's turn.
