@@ -46,6 +46,22 @@ async def test_a_gap_does_not_count() -> None:
     assert due.at == [25.0]
 
 
+@pytest.mark.parametrize(("at_least_s", "due_at"), [(1.0, 25.0), (4.0, 27.0)])
+@pytest.mark.parametrize("paused", [True, False])
+async def test_it_can_be_given_more_time(at_least_s: float, due_at: float, *, paused: bool) -> None:
+    due = Due()
+    timer = ReplyTimer(5.0, due)
+    timer.resume()
+    await asyncio.sleep(3)
+    timer.pause()
+    await asyncio.sleep(20)
+    if not paused:
+        timer.resume()
+    timer.resume(at_least_s)
+    await asyncio.sleep(60)
+    assert due.at == [due_at]
+
+
 async def test_it_is_due_once() -> None:
     due = Due()
     timer = ReplyTimer(5.0, due)
@@ -64,6 +80,7 @@ async def test_a_cancelled_one_is_never_due(running: bool) -> None:
         timer.resume()
     timer.cancel()
     timer.resume()
+    timer.resume(5.0)
     timer.expire()
     await asyncio.sleep(60)
     assert due.at == []

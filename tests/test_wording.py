@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import typing
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -47,6 +50,66 @@ def test_a_mapping_replaces_a_cause_and_leaves_the_others() -> None:
 def test_a_function_sees_the_context() -> None:
     text = redrive_text(RedriveContext("reply_cut", "so"), lambda c: f"{c.cause}/{c.last_words}")
     assert text == "reply_cut/so"
+
+
+CUT = RedriveContext("reply_cut", "a secret")
+
+
+async def too_late(_: RedriveContext) -> str:
+    return "too late"
+
+
+def fails(_: RedriveContext) -> str:
+    raise RuntimeError("a secret")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "given",
+    [
+        fails,
+        too_late,
+        lambda _: None,
+        lambda _: 7,
+        lambda _: "",
+        lambda _: " \n",
+        lambda: "takes no context",
+        {"reply_cut": ""},
+        {"reply_cut": None},
+    ],
+)
+def test_the_default_takes_the_place_of_what_is_no_text(given: Any) -> None:
+    assert redrive_text(CUT, given) == redrive_text(CUT)
+
+
+def test_what_is_no_format_is_taken_as_it_stands() -> None:
+    own: dict[RedriveCause, str] = {"reply_cut": "{ {0} {cause} {last_words} }"}
+    assert redrive_text(CUT, own) == "{ {0} {cause} a secret }"
+    assert redrive_text(CUT, lambda _: "{last_words} }{") == "{last_words} }{"
+
+
+class Remembered:
+    """A callable of which there can be no weak reference."""
+
+    __slots__ = ()
+
+    def __call__(self, context: RedriveContext) -> str:
+        raise RuntimeError
+
+
+def test_a_failing_function_is_reported_once_and_quotes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def failing(context: RedriveContext) -> str:
+        raise RuntimeError(context.last_words)
+
+    caplog.set_level(logging.WARNING)
+    given: Callable[[RedriveContext], str] = failing
+    for _ in range(3):
+        redrive_text(CUT, given)
+    (record,) = caplog.records
+    assert "secret" not in str(record.__dict__)
+    assert redrive_text(CUT, Remembered()) == redrive_text(CUT)
 
 
 def test_a_request_has_its_own_words() -> None:

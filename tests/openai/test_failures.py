@@ -25,6 +25,7 @@ from livekit.plugins.resilient.openai.failures import (
         ("conversation_already_has_active_response", "ask_again"),
         ("session_expired", "renew"),
         ("rate_limit_exceeded", "put_off"),
+        ("inference_rate_limit_exceeded", "put_off"),
         ("insufficient_quota", "report"),
         ("never_heard_of", "report"),
         (None, "report"),
@@ -111,6 +112,10 @@ LIMIT = {"type": "rate_limit_error", "code": "rate_limit_exceeded"}
     [
         ({**LIMIT, "message": "Please try again in 1.25s. Visit the site."}, 1.25),
         ({**LIMIT, "message": "Please try again in 350ms."}, 0.35),
+        ({**LIMIT, "message": "Please try again in 1 minute 5 seconds."}, LONGEST_PUT_OFF_S),
+        ({**LIMIT, "message": "Please retry after 12 seconds."}, 12.0),
+        ({**LIMIT, "message": "Please retry after 1 second."}, 1.0),
+        ({"type": "x", "code": "inference_rate_limit_exceeded", "message": ""}, REDRIVE_AFTER_S),
         ({**LIMIT, "message": "Please try again in 6m0s."}, LONGEST_PUT_OFF_S),
         ({**LIMIT, "message": "Rate limit reached."}, REDRIVE_AFTER_S),
         ({"type": "tokens", "code": "rate_limit_exceeded", "message": "try again in 2s"}, 2.0),

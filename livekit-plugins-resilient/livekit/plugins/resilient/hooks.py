@@ -36,6 +36,9 @@ class _Model(Protocol):
 class _GoogleDriver(Protocol):
     def _takes(self, message: object) -> bool: ...
     def _sent(self, message: object) -> None: ...
+
+
+class _Driver(Protocol):
     def _reply_timeout(self, on_due: Callable[[], None]) -> _Timeout: ...
 
 
@@ -74,6 +77,6 @@ def sent(session: _GoogleDriver, message: object) -> None:
     session._sent(message)
 
 
-def reply_timeout(session: _GoogleDriver, on_due: Callable[[], None]) -> _Timeout:
+def reply_timeout(session: _Driver, on_due: Callable[[], None]) -> _Timeout:
     """Starts the time-out of a requested reply; upstream cancels it when the reply begins."""
     return session._reply_timeout(on_due)

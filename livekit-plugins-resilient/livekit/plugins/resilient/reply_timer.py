@@ -1,4 +1,4 @@
-"""A time-out that runs only while the session is connected (R11)."""
+"""A time-out that runs only while a reply can be expected: while the session is connected (R11)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,15 @@ class ReplyTimer:
         timer.cancel()
         return timer
 
-    def resume(self) -> None:
-        """The session is connected."""
+    def resume(self, at_least_s: float = 0.0) -> None:
+        """The session is connected.
+
+        Args:
+            at_least_s: Seconds that are to be left from now on.
+        """
+        if at_least_s:
+            self.pause()
+            self._left_s = max(self._left_s, at_least_s)
         if self._handle is None and self._on_due is not None:
             self._handle = self._loop.call_later(self._countdown.piece_s, self._count)
 

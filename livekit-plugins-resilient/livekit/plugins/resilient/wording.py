@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .core.decisions import RedriveCause
+from .log import logger
 
 __all__ = [
     "WORDED_CAUSES",
@@ -68,21 +71,54 @@ _DEFAULTS: Mapping[RedriveCause, str] = {
 WORDED_CAUSES: frozenset[RedriveCause] = frozenset(_DEFAULTS)
 """The causes that `redrive_instructions` may name."""
 
+# Functions whose failure was reported; the caller hears a reply either way.
+_REPORTED: weakref.WeakSet[Callable[..., str]] = weakref.WeakSet()
+
 
 def redrive_text(context: RedriveContext, instructions: RedriveInstructions | None = None) -> str:
     """The instructions for a re-drive: the application's own, or the default for its cause.
 
+    The default takes the place of what is no text: a function that raises, a result that is
+    empty. That is logged, for each function once.
+
     Raises:
         KeyError: The cause is "reply_requested", which is worded by the request itself.
     """
+    default = _DEFAULTS[context.cause]
+    if context.cause == "reply_cut" and not context.last_words:
+        default = _CUT_UNTRANSCRIBED
+    try:
+        if callable(instructions):
+            return _checked(instructions(context))
+        text = (instructions or {}).get(context.cause, default)
+        return _checked(text).replace("{last_words}", context.last_words)
+    except Exception as e:
+        # Its message may quote the transcript.
+        _report(instructions, type(e).__name__)
+    return default.replace("{last_words}", context.last_words)
+
+
+def _checked(text: object) -> str:
+    if inspect.iscoroutine(text):
+        text.close()
+    if not isinstance(text, str):
+        raise TypeError
+    if not text.strip():
+        raise ValueError
+    return text
+
+
+def _report(instructions: RedriveInstructions | None, error: str) -> None:
     if callable(instructions):
-        return instructions(context)
-    text = (instructions or {}).get(context.cause)
-    if text is None:
-        text = _DEFAULTS[context.cause]
-        if context.cause == "reply_cut" and not context.last_words:
-            text = _CUT_UNTRANSCRIBED
-    return text.replace("{last_words}", context.last_words)
+        try:
+            if instructions in _REPORTED:
+                return
+            _REPORTED.add(instructions)
+        except TypeError:
+            pass  # not every callable can be remembered
+    logger.warning(
+        "redrive_instructions gave no text, the default wording is used", extra={"error": error}
+    )
 
 
 def tail(words: str) -> str:

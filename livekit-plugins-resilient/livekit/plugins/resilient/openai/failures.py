@@ -42,6 +42,7 @@ _ERRORS: dict[str, Fate] = {
     "item_truncate_invalid_item_id": "ignore",
     "conversation_already_has_active_response": "ask_again",
     "rate_limit_exceeded": "put_off",
+    "inference_rate_limit_exceeded": "put_off",
     # Followed by a close with 1001 when a session is as old as the provider allows.
     "session_expired": "renew",
 }
@@ -52,9 +53,20 @@ _CLOSES: dict[int, Fate] = {1001: "renew"}
 _REFUSALS = frozenset({1007, 1009})
 _COMPLAINTS = frozenset({"invalid_request_error"})
 
-_RATE_LIMITS = frozenset({"rate_limit_exceeded", "rate_limit_error", "rate_limit"})
-# "Please try again in 1m2.5s." or "in 350ms."
-_STATED_WAIT = re.compile(r"try again in (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
+_RATE_LIMITS = frozenset(
+    {
+        "rate_limit_exceeded",
+        "rate_limit_error",
+        "rate_limit",
+        "inference_rate_limit_exceeded",  # LiveKit Inference
+    }
+)
+# "Please try again in 1m2.5s." or "in 350ms."; Azure: "Please retry after 12 seconds."
+_STATED_WAIT = re.compile(
+    r"(?:try again in|retry after) "
+    r"(?:(\d+) ?m(?!s))?(?:(\d+(?:\.\d+)?) ?s)?(?:(\d+) ?ms)?",
+    re.IGNORECASE,
+)
 
 # What no dial can cure: a wrong key, and on the first dial also a key without the right, or a
 # model or deployment that is not known.

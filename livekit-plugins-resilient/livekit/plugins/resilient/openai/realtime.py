@@ -23,6 +23,7 @@ from ..hooks import duration_of, options_of
 from ..log import logger
 from ..notify import notify
 from ..provider_bounds import OPENAI
+from ..reply_timer import ReplyTimer
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
@@ -214,6 +215,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             lambda: ask(instructions=instructions, tool_choice=tool_choice, tools=tools)
         )
 
+    def _reply_timeout(self, on_due: Callable[[], None]) -> ReplyTimer:
+        return self._requests.start_timer(on_due)
+
     def send_event(self, event: RealtimeClientEvent | dict[str, Any]) -> None:
         in_gap = self._in_gap and not self._record.replaying
         if self._requests.takes(event) and self._outbox.takes(event, in_gap=in_gap):
@@ -317,6 +321,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if response.get("status") == "completed":
             self._supervisor.turn_finished()
         error = (response.get("status_details") or {}).get("error") or {}
+        if (wait_s := retry_after_s(error)) is not None:
+            self._driver.feed(f.WaitStated(self._driver.now, wait_s))
         if self._streak.ended(response.get("status"), error.get("type")):
             logger.warning("a session whose responses fail is left")
             self._supervisor.replace("failing")
@@ -336,10 +342,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             self._expired = True
         elif fate == "ask_again":
             self._requests.refused(event_id or None)
-        elif fate == "put_off":
-            wait_s = retry_after_s({"code": event.error.code, "message": event.error.message})
-            if wait_s is None or not self._requests.put_off(event_id or None, wait_s):
-                super()._handle_error(event)
+        elif fate == "put_off" and not self._requests.put_off(event.error):
+            super()._handle_error(event)
 
     def _handle_conversion_item_added(self, event: ConversationItemAdded) -> None:
         item_id = event.item.id or ""

@@ -16,12 +16,14 @@ from livekit.agents import llm
 from openai.types.realtime import ResponseCreateEvent
 
 from ..core import facts as f
-from ..core.limits import TIMES_PUT_OFF, TRACKED_GENERATIONS
+from ..core.limits import OPENAI_REPLY_TIMEOUT_S, TIMES_PUT_OFF, TRACKED_GENERATIONS
 from ..queues import drain
+from ..reply_timer import ReplyTimer
+from .failures import retry_after_s
 from .wire import brings_audio, dies_with_connection
 
 if TYPE_CHECKING:
-    from openai.types.realtime import RealtimeClientEvent
+    from openai.types.realtime import RealtimeClientEvent, RealtimeError
 
     from .realtime import RealtimeSession
 
@@ -45,9 +47,12 @@ class Requests:
         self._unanswered: dict[str, bool] = {}
         # What a running response kept from being answered, until that is over; likewise.
         self._refused: dict[str, bool] = {}
-        # Requests that the server wants later.
+        # Requests that the server wants later, from when on, and what sends them then.
         self._times_put_off: Counter[str] = Counter()
+        self._put_off_until: dict[str, float] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        # The time in which a reply must begin, by request.
+        self._timeouts: dict[str, ReplyTimer] = {}
 
     def make(self, ask: Callable[[], ReplyFuture]) -> ReplyFuture:
         """Follow the request that `ask` makes; returns its future."""
@@ -75,8 +80,20 @@ class Requests:
         # The driver issues requests on the next connection.
         return not (self._session._in_gap and dies_with_connection(event))
 
+    def start_timer(self, on_due: Callable[[], None]) -> ReplyTimer:
+        """Begin the time-out of the request that is being made."""
+        self._timeouts[next(reversed(self._sent))] = timer = ReplyTimer(
+            OPENAI_REPLY_TIMEOUT_S, on_due
+        )
+        if self._session._wire is not None:
+            timer.resume()
+        return timer
+
     def hold(self) -> None:
-        """Keep upstream from failing what is pending when the replay is through."""
+        """No connection serves: time-outs do not run, and upstream must not fail what is pending
+        when the replay is through."""
+        for timer in self._timeouts.values():
+            timer.pause()
         pending = self._session._response_created_futures
         self._held.update(pending)
         pending.clear()
@@ -87,6 +104,9 @@ class Requests:
         self._session._response_created_futures.update(
             {key: future for key, future in held.items() if not future.done()}
         )
+        for request_id, timer in self._timeouts.items():
+            if not self._waits(request_id):
+                timer.resume()
 
     def drop_queued(self, *, with_audio: bool) -> list[RealtimeClientEvent | dict[str, Any]]:
         """Empty the queue of a lost connection; returns what the next one is to be sent.
@@ -101,12 +121,24 @@ class Requests:
         ]
 
     def reissue(self, request_id: str) -> None:
-        """Send a request again, unless it was given up."""
+        """Send a request again, on another connection or once the server is willing, unless it
+        was given up."""
         if request_id in self._sent:
-            self._unanswered[request_id] = False
-            self._session.send_event(self._sent[request_id])
+            if self._waits(request_id):
+                self._send_later(request_id)
+                driver = self._session._driver
+                left_s = self._put_off_until[request_id] - driver.now
+                driver.feed(f.WaitStated(driver.now, left_s))
+            else:
+                # The last connection may have taken most of the time to prove dead.
+                self._ask(request_id, OPENAI_REPLY_TIMEOUT_S / 2)
         elif request_id in self._begun:
             self.redrive(request_id, self._begun[request_id])
+
+    def _ask(self, request_id: str, time_s: float) -> None:
+        self._unanswered[request_id] = False
+        self._timeouts[request_id].resume(time_s)
+        self._session.send_event(self._sent[request_id])
 
     def redrive(self, redrive_id: str, event: RealtimeClientEvent | dict[str, Any]) -> None:
         """Ask for a reply for which no future of the application waits."""
@@ -135,24 +167,55 @@ class Requests:
         driver = self._session._driver
         if (request_id := self._meant_by(event_id)) is not None:
             self._refused[request_id] = self._unanswered.pop(request_id)
+            self._pause(request_id)
         elif event_id is None:
             driver.feed(f.ReplyRefused(driver.now, None))
 
-    def put_off(self, event_id: str | None, seconds: float) -> bool:
-        """The server wants a request later; False where it does not get it, or it is none."""
-        request_id = self._meant_by(event_id)
+    def put_off(self, error: RealtimeError) -> bool:
+        """The server wants a request later; False where it does not get it, or it is none. The
+        error names it then, so that upstream has it fail."""
+        request_id, driver = self._meant_by(error.event_id), self._session._driver
+        wait_s = retry_after_s({"code": error.code, "message": error.message})
+        if wait_s is None:
+            return False
+        driver.feed(f.WaitStated(driver.now, wait_s))
         if request_id is None:
+            if error.event_id is None:
+                # If anything, it is the answer to the caller's turn.
+                driver.feed(f.ReplyRefused(driver.now, None, wait_s))
             return False
         if self._unanswered.pop(request_id):
-            driver = self._session._driver
-            driver.feed(f.ReplyRefused(driver.now, request_id, seconds))
+            driver.feed(f.ReplyRefused(driver.now, request_id, wait_s))
             return True
         if self._times_put_off[request_id] >= TIMES_PUT_OFF:
+            error.event_id = request_id
             return False
         self._times_put_off[request_id] += 1
-        loop = asyncio.get_running_loop()
-        self._timers[request_id] = loop.call_later(seconds, self.reissue, request_id)
+        self._put_off_until[request_id] = driver.now + wait_s
+        self._pause(request_id)
+        self._send_later(request_id)
         return True
+
+    def _waits(self, request_id: str) -> bool:
+        """Whether the wait that the server stated is not over."""
+        until = self._put_off_until.get(request_id)
+        return until is not None and self._session._driver.now < until
+
+    def _send_later(self, request_id: str) -> None:
+        loop = asyncio.get_running_loop()
+        if (timer := self._timers.get(request_id)) is not None:
+            timer.cancel()
+        until = self._put_off_until[request_id]
+        self._timers[request_id] = loop.call_at(until, self._wait_is_over, request_id)
+
+    def _wait_is_over(self, request_id: str) -> None:
+        del self._timers[request_id], self._put_off_until[request_id]
+        self._ask(request_id, OPENAI_REPLY_TIMEOUT_S)
+
+    def _pause(self, request_id: str) -> None:
+        """Nothing is to be expected of a request for now."""
+        if (timer := self._timeouts.get(request_id)) is not None:
+            timer.pause()
 
     def _meant_by(self, event_id: str | None) -> str | None:
         """What an error is about: servers do not always say, but they answer in order."""
@@ -168,7 +231,7 @@ class Requests:
             if redrives:
                 driver.feed(f.ReplyRefused(driver.now, request_id))
             else:
-                self.reissue(request_id)
+                self._ask(request_id, OPENAI_REPLY_TIMEOUT_S)
 
     def connection_ended(self) -> None:
         """What a connection was asked for dies with it; the driver asks the next one."""
@@ -195,6 +258,8 @@ class Requests:
         self._unanswered.pop(request_id, None)
         self._refused.pop(request_id, None)
         self._times_put_off.pop(request_id, None)
+        self._put_off_until.pop(request_id, None)
+        self._timeouts.pop(request_id, None)
         if (timer := self._timers.pop(request_id, None)) is not None:
             timer.cancel()
         driver = self._session._driver

@@ -481,6 +481,8 @@ class FailResponse(Action):
 
     kind: Literal["server_error", "rate_limit", "quota"] = "server_error"
     count: int = 1
+    retry_in: str | None = None
+    """With "rate_limit": the wait that the message states, such as "12s"."""
 
 
 Times = int | Literal["always"]

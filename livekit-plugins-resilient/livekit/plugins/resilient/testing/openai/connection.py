@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.connection import AudioSpan, ProtocolViolation, SimConnection
@@ -247,7 +247,7 @@ class OpenAIConnection(SimConnection):
         self.responses.append(response)
         response.start()
 
-    def take_failure(self) -> Literal["server_error", "rate_limit", "quota"] | None:
+    def take_failure(self) -> FailResponse | None:
         """How the response that now begins must fail, if it must."""
         return self.server.take_failure()
 

@@ -151,12 +151,13 @@ def wire_name(event: str, *, legacy: bool) -> str:
     return _LEGACY_NAMES.get(event, event) if legacy else event
 
 
-def failure(kind: str) -> dict[str, Any]:
-    """`status_details.error` of a failed response; `kind` as in `faults.FailResponse`.
+def failure(kind: str, retry_in: str | None = None) -> dict[str, Any]:
+    """`status_details.error` of a failed response; as in `faults.FailResponse`.
 
     Server errors and an exhausted quota as in public reports (livekit/agents#6040, #6352); the
     exact type of a rate limit is not confirmed.
     """
+    wait = "" if retry_in is None else f" Please try again in {retry_in}."
     return {
         "server_error": {
             "type": "server_error",
@@ -166,7 +167,7 @@ def failure(kind: str) -> dict[str, Any]:
         "rate_limit": {
             "type": "rate_limit_error",
             "code": "rate_limit_exceeded",
-            "message": "Rate limit reached for requests.",
+            "message": f"Rate limit reached for requests.{wait}",
         },
         "quota": {
             "type": "insufficient_quota",

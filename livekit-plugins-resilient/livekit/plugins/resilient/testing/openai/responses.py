@@ -84,7 +84,10 @@ class Response:
         await _pause(connection.take_reply_delay())
         self._announce()
         if (failure := connection.take_failure()) is not None:
-            self._finish("failed", {"type": "failed", "error": events.failure(failure)})
+            self._finish(
+                "failed",
+                {"type": "failed", "error": events.failure(failure.kind, failure.retry_in)},
+            )
             return
         if not connection.take_empty_turn():
             for part in _parts(self.turn):

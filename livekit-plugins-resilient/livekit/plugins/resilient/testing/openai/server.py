@@ -193,12 +193,12 @@ class OpenAIRealtimeServer(SimulatedServer):
         self._failures = action
         self._failures_left = action.count or -1
 
-    def take_failure(self) -> Literal["server_error", "rate_limit", "quota"] | None:
+    def take_failure(self) -> FailResponse | None:
         """How the response that now begins must fail, if it must."""
         if self._failures is None or self._failures_left == 0:
             return None
         self._failures_left -= self._failures_left > 0
-        return self._failures.kind
+        return self._failures
 
     # Overrides -----------------------------------------------------------------------------
 
