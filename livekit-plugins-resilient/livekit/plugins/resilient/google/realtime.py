@@ -92,6 +92,8 @@ class RealtimeSession(_impl.RealtimeSession):
         self._spoken = Spoken(self)
         self._speaker = SpeakerWatch(self._spoken.feed, lambda: self._driver.now)
         self._connected = self._suspected = False
+        # Whether a set-up is as upstream's, because one with more in it was refused.
+        self._plain_set_up = False
         self._turns = TurnLog(self._driver)
         self._requests = Requests(self)
         self._redrive_id: str | None = None
@@ -101,7 +103,7 @@ class RealtimeSession(_impl.RealtimeSession):
         self._activity = Activity(self)
         self._calls = ToolCalls()
         self._stopping = Background()
-        self._context = Context(self)
+        self._context = Context(self, realtime_model._opts.model)
         self._outgoing = Outgoing(self)
         self._supervisor: Supervisor | None = None
         # Number of the connection that serves.
@@ -155,9 +157,10 @@ class RealtimeSession(_impl.RealtimeSession):
         if not self._connected:
             self._connection_log.dialling()
         config = super()._build_connect_config()
-        restore_schema_details(config.tools or [], self._tools)
-        compress_by_default(config, self._opts)
-        keep_transparency(config, self._opts)
+        if not self._plain_set_up:
+            restore_schema_details(config.tools or [], self._tools)
+            compress_by_default(config, self._opts)
+            keep_transparency(config, self._opts)
         self._context.announce(config)
         return config
 

@@ -48,7 +48,7 @@ class Supervisor:
         self._now = asyncio.get_running_loop().time
         self._line: Line | None = None
         self._resumes = False
-        self._early_deaths = 0
+        self._early_deaths = self._seed_deaths = 0
         # Refusals of fresh sessions that were told nothing.
         self._bare_refusals = 0
         self._refused_since: float | None = None
@@ -320,34 +320,57 @@ class Supervisor:
         if session._turn_finished or (
             set_up_at is not None and now - set_up_at >= POISONED_WITHIN_S
         ):
-            self._early_deaths = self._bare_refusals = 0
+            self._early_deaths = self._seed_deaths = self._bare_refusals = 0
             healthy = True
         else:
             self._early_deaths += self._resumes and set_up_at is not None
+            self._seed_deaths += not self._resumes and set_up_at is not None
             healthy = False
         if verdict == "invalid":
             session._outgoing.spoilt = True
         refused = verdict in ("handle_refused", "invalid") and not healthy
         refused |= self._is_stuck(error, set_up_at, now)
-        if self._resumes and (refused or self._early_deaths >= _POISONED_AFTER):
-            self._early_deaths = 0
+        if self._resumes:
+            if refused or self._early_deaths >= _POISONED_AFTER:
+                self._early_deaths = 0
+                context.forget_handle()
+                session._driver.tell(ContinuationRejected(now, code_of(error)))
+            return True
+        if set_up_at is None:
+            return verdict != "invalid" or self._simplify_set_up()
+        if session._turns.understood_at > set_up_at:
+            return True  # it took what it was told, so it was something that came after
+        if verdict == "invalid" and (refused or context.seeded):
+            # It was the history, or the audio, or else the set-up itself; what handle it may have
+            # issued stands for nothing.
             context.forget_handle()
-            session._driver.tell(ContinuationRejected(now, code_of(error)))
-        elif refused and verdict == "invalid":
-            if set_up_at is not None and session._turns.understood_at > set_up_at:
-                return True  # it took what it was told, so it was something that came after
-            # A fresh session, so it was the history, or the audio, or else the set-up itself; what
-            # handle it may have issued stands for nothing.
-            context.forget_handle()
-            if context.seeded == 0:
-                self._bare_refusals += 1
-                return set_up_at is not None and self._bare_refusals == 1
-            if context.form is SeedForm.NATIVE:
-                context.form = SeedForm.PLAIN
-            else:  # some take only the one form
-                context.form = SeedForm.NATIVE
-                context.limit = context.seeded // 2
+            if context.seeded:
+                context.tell_less()
+                return True
+            return self._simplify_set_up()
+        closed = code_of(error) not in (None, 1006)
+        if self._seed_deaths >= _POISONED_AFTER and context.seeded and closed:
+            self._seed_deaths = 0
+            context.next_form()
         return True
+
+    def _simplify_set_up(self) -> bool:
+        """A fresh session was refused that was told nothing yet: drop what we put into its set-up.
+
+        Returns:
+            Whether there was anything, or the same was taken before and may be once more.
+        """
+        session, context = self._session, self._session._context
+        if context.form is SeedForm.ANNOUNCED and context.next_form():
+            return True
+        if not session._plain_set_up:
+            session._plain_set_up = True
+            return True
+        if context.in_set_up:
+            context.tell_less()
+            return True
+        self._bare_refusals += 1
+        return session._connection_log.was_connected and self._bare_refusals == 1
 
 
 def _error_of(tasks: list[asyncio.Task[None]]) -> Exception | None:
