@@ -94,16 +94,15 @@ class Supervisor:
         """Serve on the connection that was dialled, and on those that it hands over to."""
         session = self._session
         while self._line is not None:
-            line, successor = self._line, None
+            line = self._line
             try:
                 await self._begin(line)
-                successor = await self._carry(line)
+                self._line = await self._carry(line)
             except Exception as error:
                 session._connection_ended(error)
                 raise
             finally:
-                await self._leave(line, in_background=successor is not None)
-            self._line = successor
+                await self._leave(line)
 
     def _credit_turn(self) -> None:
         """Where a turn was finished, whatever comes now is another outage."""
@@ -140,7 +139,7 @@ class Supervisor:
             asyncio.create_task(session._send_task(line.live), name="resilient-gemini-send"),
             asyncio.create_task(session._recv_task(line.live), name="resilient-gemini-recv"),
         ]
-        closing = asyncio.create_task(session._session_should_close.wait())
+        closing = asyncio.create_task(self._restart(), name="resilient-gemini-restart")
         moving = asyncio.create_task(self._successor(), name="resilient-gemini-move")
         successor: Line | None = None
         error: Exception | None = None
@@ -168,42 +167,38 @@ class Supervisor:
             session._handing_over(overlapped=True)
             return successor
         session._connection_ended(None)
-        if not session._msg_ch.closed:
-            if restarts:
-                await self._late_handle(line)
-            else:
-                session._handing_over(overlapped=False)
+        if not restarts and not session._msg_ch.closed:
+            session._handing_over(overlapped=False)
         return None
 
-    async def _leave(self, line: Line, *, in_background: bool) -> None:
+    async def _leave(self, line: Line) -> None:
         session = self._session
         if session._active_session is line.live:
             session._active_session = None
         if session._suspected:
             line.live.abort()
-        if in_background:
-            self._leaving.start(line.close())
-        else:
+        # Where a provider refuses a second connection, the next dial waits for its end.
+        if session._msg_ch.closed or self._refuses_overlap:
             await line.close()
+        else:
+            self._leaving.start(line.close())
 
-    async def _late_handle(self, line: Line) -> None:
-        """Read the handle of a turn that is just over, before a connection is left (R5)."""
-        turns = self._session._turns
-        if turns.ended_at is None or (turns.handle_at or 0.0) >= turns.ended_at:
-            return
-        left_s = turns.ended_at + HANDLE_WAIT_S - self._now()
-        if left_s <= 0 or self._session._driver.rests_from is None:
-            return
-
-        async def read() -> None:
-            async for message in line.live.receive():
-                if self._session._context.take_handle(message):
-                    return
-
-        try:
-            await asyncio.wait_for(read(), left_s)
-        except Exception as error:
-            logger.debug("no handle came", extra={"error": type(error).__name__})
+    async def _restart(self) -> None:
+        """Wait until the application has the connection replaced, and for the handle of a turn
+        that is just over (R5); until then the connection serves on."""
+        session, turns = self._session, self._session._turns
+        wanted, driver = session._session_should_close, session._driver
+        await wanted.wait()
+        while (
+            turns.ended_at is not None
+            and (turns.handle_at or 0.0) < turns.ended_at
+            and self._now() < (until := turns.ended_at + HANDLE_WAIT_S)
+            and driver.rests_from is not None
+            and not session._msg_ch.closed
+        ):
+            wanted.clear()  # upstream sends nothing while it is set
+            await driver.next_fact(until)
+        wanted.set()
 
     # -- a planned move (R8, R17)
 
