@@ -12,8 +12,8 @@ from websockets.http11 import Response
 from livekit.plugins.resilient.google.failures import Verdict, classify, code_of
 
 
-def http(status: int, reason: str = "") -> InvalidStatus:
-    return InvalidStatus(Response(status, reason, Headers()))
+def http(status: int, reason: str = "", body: bytes = b"") -> InvalidStatus:
+    return InvalidStatus(Response(status, reason, Headers(), body))
 
 
 def closed(code: int, reason: str = "") -> APIError:
@@ -39,6 +39,9 @@ def auth_error(*, retryable: bool) -> RefreshError:
         (closed(1007, "Invalid session handle"), "handle_refused", "handle_refused"),
         (closed(1007, "API key not valid. Please pass a valid API key."), "fatal", "fatal"),
         (closed(1007, "Request contains an invalid argument."), "invalid", "invalid"),
+        (closed(1008, 'Unknown name "historyConfig" at setup'), "invalid", "invalid"),
+        (closed(1011, 'Unknown name "historyConfig" at setup'), "invalid", "invalid"),
+        (http(400, body=b'Unknown name "historyConfig" at setup'), "invalid", "invalid"),
         (closed(1008, "BidiGenerateContent session not found"), "fatal", "handle_refused"),
         (closed(1008, "Requested entity was not found."), "fatal", "handle_refused"),
         (closed(1008, "Operation is not implemented"), "fatal", "retry"),

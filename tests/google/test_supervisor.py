@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from livekit.agents import llm
@@ -24,7 +25,7 @@ from livekit.plugins.resilient.testing import (
 )
 
 BACKOFF_S = 2.0
-INVALID = "Request contains an invalid argument."
+INVALID = Close(1007, "Request contains an invalid argument.")
 
 
 @pytest.mark.virtual_time
@@ -88,13 +89,11 @@ async def test_a_first_dial_that_fails_still_ends_the_session() -> None:
 
 
 def told(server: GeminiLiveServer, connection: int) -> tuple[str, ...]:
-    """What a connection was told before anything else."""
-    return tuple(
-        text
-        for frame in server.recording.frames("clientContent", connection)
-        for text in frame.texts
-        if text.startswith("line-")
-    )
+    """The history that a connection was told, by content or in its set-up."""
+    contents = server.recording.frames("clientContent", connection)
+    (setup,) = server.recording.frames("setup", connection)
+    texts = [text for frame in contents for text in frame.texts]
+    return tuple(re.findall(r"line-\d", str([setup.message, *texts])))
 
 
 def history(lines: int) -> llm.ChatContext:
@@ -105,28 +104,25 @@ def history(lines: int) -> llm.ChatContext:
 
 
 @pytest.mark.virtual_time
-async def test_a_history_that_is_refused_is_told_in_another_form_then_halved() -> None:
-    refusals = 4
+async def test_a_history_that_is_refused_is_told_in_plainer_forms_then_halved() -> None:
+    refusals = 5
     refused = tuple(
-        Fault(Received("clientContent", connection=number + 1), Close(1007, INVALID))
+        Fault(Received("clientContent" if number < 2 else "setup", connection=number + 1), INVALID)
         for number in range(refusals)
     )
-    async with GeminiLiveServer(faults=refused) as server:
-        model = RealtimeModel(**server.model_kwargs())
-        session = model.session()
+    async with GeminiLiveServer(faults=refused, family="3.1") as server:
+        session = RealtimeModel(**server.model_kwargs()).session()
         errors: list[bool] = []
         session.on("error", lambda error: errors.append(error.recoverable))
         await session.update_chat_ctx(history(8))
-        await server.wait_for("clientContent", connection=refusals + 1)
+        await server.wait_for("setupComplete", connection=refusals + 1)
         lines = [told(server, number + 1) for number in range(refusals + 1)]
-        assert [len(seed) for seed in lines] == [8, 8, 4, 4, 2]
-        # The newest are kept, and the same seed is never sent twice in the same form.
-        assert lines[2] == ("line-4", "line-5", "line-6", "line-7")
-        announced = [
-            "historyConfig" in server.recording.frames("setup", number + 1)[0].message["setup"]
-            for number in range(refusals + 1)
-        ]
-        assert announced == [True, False, True, False, True]
+        # As turns, announced, in the instructions; there with a plainer set-up, then less of it.
+        assert [len(seed) for seed in lines] == [8, 8, 8, 8, 4, 2]
+        assert lines[4] == ("line-4", "line-5", "line-6", "line-7"), "the newest are kept"
+        setups = [frame.message["setup"] for frame in server.recording.frames("setup")]
+        assert ["historyConfig" in setup for setup in setups] == [False, True, *[False] * 4]
+        assert ["contextWindowCompression" in setup for setup in setups] == [True] * 3 + [False] * 3
         assert errors == [True] * refusals
         await session.aclose()
 
@@ -157,9 +153,7 @@ async def test_a_refused_update_is_not_put_down_to_the_history() -> None:
 
 @pytest.mark.virtual_time
 async def test_a_session_that_is_refused_without_any_history_ends() -> None:
-    faults = tuple(
-        Fault(AtTime(0.2, connection=number + 1), Close(1007, INVALID)) for number in range(9)
-    )
+    faults = tuple(Fault(AtTime(0.2, connection=number + 1), INVALID) for number in range(9))
     async with GeminiLiveServer(faults=faults) as server:
         session = RealtimeModel(**server.model_kwargs()).session()
         errors: list[bool] = []
@@ -173,6 +167,6 @@ async def test_a_session_that_is_refused_without_any_history_ends() -> None:
         session.on("error", on_error)
         await session.update_chat_ctx(history(2))
         await asyncio.wait_for(ended.wait(), 60)
-        assert [len(told(server, dial.connection)) for dial in server.dials()] == [2, 2, 1, 1, 0, 0]
+        assert [len(told(server, dial.connection)) for dial in server.dials()] == [2, 2, 1, 0, 0, 0]
         assert errors == [True] * 5 + [False]
         await session.aclose()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.errors import PortInUseError, ServerTimeoutError
-from livekit.plugins.resilient.testing.gemini import GeminiLiveServer
+from livekit.plugins.resilient.testing.gemini import FAMILIES, GeminiLiveServer
 from livekit.plugins.resilient.testing.gemini.peer import (
     GeminiPeer,
     event_names,
@@ -539,10 +540,11 @@ async def test_announced_history_is_not_answered() -> None:
 
 
 @pytest.mark.parametrize(("complete", "forgetful"), [(False, 1), (True, 0)])
-async def test_older_family_forgets_an_unfinished_prefill_once(
+async def test_a_family_that_needs_it_forgets_an_unfinished_prefill_once(
     complete: bool, forgetful: int
 ) -> None:
-    async with GeminiLiveServer(strict=True) as server, GeminiPeer(server) as peer:
+    rules = replace(FAMILIES["2.5"], seed_needs_turn_complete=True)
+    async with GeminiLiveServer(family=rules, strict=True) as server, GeminiPeer(server) as peer:
         await peer.set_up()
         await peer.ask("my name is Ann", complete=complete)
         if complete:
@@ -550,6 +552,14 @@ async def test_older_family_forgets_an_unfinished_prefill_once(
         await peer.speak()
         await peer.until("turnComplete")
         assert server.session.forgetful_answers == forgetful
+
+
+@pytest.mark.parametrize("part", [{"functionCall": {"name": "look"}}, {"functionResponse": {}}])
+async def test_calls_are_no_part_of_content(part: dict[str, Any]) -> None:
+    async with GeminiLiveServer(strict=True) as server, GeminiPeer(server) as peer:
+        await peer.set_up()
+        await peer.send({"clientContent": {"turns": [{"role": "user", "parts": [part]}]}})
+        assert (await peer.until_closed())[0] == 1007
 
 
 async def test_microphone_during_a_call_is_refused_when_asked() -> None:

@@ -12,7 +12,7 @@ from .._vendor.google.utils import get_tool_results_for_realtime
 from ..core import facts as f
 from ..core.coverage import Coverage
 from ..events import ToolResultRedelivered
-from .history import SeedForm, told_turns
+from .history import SeedForm, seed_forms, told_text, told_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,16 +41,17 @@ class Context:
     Reads and writes the session's own context; upstream adds what is spoken to it.
     """
 
-    def __init__(self, session: RealtimeSession) -> None:
+    def __init__(self, session: RealtimeSession, model: str) -> None:
         self._session = session
         self._coverage = Coverage()
         # Came from the server, and the application's record has not been seen with it yet.
         self._unrecorded: dict[str, llm.ChatItem] = {}
+        self._forms = list(seed_forms(model))
+        # What the set-up of a fresh session says of the history.
         self._announced = False
-        self.form = SeedForm.NATIVE
-        """How fresh sessions are told the history."""
+        self._instructed: list[str] = []
         self.limit: int | None = None
-        """How many items of it, the newest; None for all."""
+        """How many items of the history a fresh session is told, the newest; None for all."""
         self.seeded = 0
         """How many the last connection was told that was set up fresh."""
 
@@ -88,7 +89,7 @@ class Context:
         return told
 
     def _tell(self, items: Sequence[llm.ChatItem], *, complete: bool) -> None:
-        turns = told_turns(items, self._session._calls.arguments, native_calls=False)
+        turns = told_turns(items, self._session._calls.arguments)
         if turns:
             ids = [item.id for item in items]
             event = ContextContent(turns=turns, turn_complete=complete, item_ids=ids)
@@ -223,17 +224,45 @@ class Context:
 
     # -- a new connection
 
+    @property
+    def form(self) -> SeedForm:
+        """How fresh sessions are told the history."""
+        return self._forms[0]
+
+    def next_form(self) -> bool:
+        """This form was refused; whether there is a plainer one, which is taken from now on."""
+        if len(self._forms) == 1:
+            return False
+        del self._forms[0]
+        return True
+
+    def tell_less(self) -> None:
+        """The history was refused in this form: take a plainer one, or else half of it."""
+        if not self.next_form():
+            self.limit = (len(self._instructed) or self.seeded) // 2
+
+    @property
+    def in_set_up(self) -> bool:
+        """Whether the last set-up held any of the history, or announced it."""
+        return self._announced or bool(self._instructed)
+
     def announce(self, config: types.LiveConnectConfig) -> None:
-        """Say in a set-up without a handle that a history follows, if one does."""
+        """Say in a set-up without a handle what of the history belongs there."""
         session = self._session
+        self._announced, self._instructed = False, []
+        if session._session_resumption_handle is not None or self.form is SeedForm.TURNS:
+            return
         waiting = session._pending_chat_ctx
-        items = (session._chat_ctx if waiting is None else waiting).items
-        fresh = session._session_resumption_handle is None
-        self._announced = (
-            fresh and self.form is SeedForm.NATIVE and any(_is_told(item) for item in items)
-        )
-        if self._announced:
-            config.history_config = types.HistoryConfig(initial_history_in_client_content=True)
+        items = self._to_seed(session._chat_ctx if waiting is None else waiting)
+        if self.form is SeedForm.ANNOUNCED:
+            self._announced = any(_is_told(item) for item in items)
+            if self._announced:
+                config.history_config = types.HistoryConfig(initial_history_in_client_content=True)
+        elif text := told_text(items, session._calls.arguments):
+            self._instructed = [item.id for item in items]
+            given = types.Content.model_validate(config.system_instruction or types.Content())
+            parts = [*(given.parts or []), types.Part(text=text)]
+            config.system_instruction = types.Content(role=given.role, parts=parts)
 
     async def restore(self, live: LiveSession, *, resumed: bool) -> bool:
         """Tell a new connection what it does not know, before it gets anything else.
@@ -293,7 +322,7 @@ class Context:
         coverage.resumed()
         answers = {result.id for result in native}
         rest = [item for item in items if item.id not in answers and not self._is_void(item)]
-        turns = told_turns(rest, session._calls.arguments, native_calls=False)
+        turns = told_turns(rest, session._calls.arguments)
         if turns:
             await live.send_client_content(turns=turns, turn_complete=False)
             coverage.sent([item.id for item in rest], session._driver.now, live.sent)
@@ -303,16 +332,23 @@ class Context:
 
     async def _seed(self, live: LiveSession) -> None:
         session = self._session
-        known = session._chat_ctx.items
-        items = [item for item in known if not self._is_void(item)]
-        if self.limit is not None:
-            items = items[max(0, len(items) - self.limit) :]
-        native = self.form is SeedForm.NATIVE
-        turns = told_turns(items, session._calls.arguments, native_calls=native)
-        self.seeded = len(items) if turns else 0
+        items = self._to_seed(session._chat_ctx)
+        turns = told_turns(
+            [item for item in items if item.id not in self._instructed], session._calls.arguments
+        )
+        self.seeded = len(items) if turns or self._instructed else 0
         if turns or self._announced:
             await live.send_client_content(turns=turns, turn_complete=self._announced)
-        self._coverage.seeded((item.id for item in known), session._driver.now, live.sent)
+        known = (item.id for item in session._chat_ctx.items)
+        self._coverage.seeded(known, session._driver.now, live.sent)
+
+    def _to_seed(self, context: llm.ChatContext) -> list[llm.ChatItem]:
+        """What of a record a fresh session is told."""
+        items = [item for item in context.items if not self._is_void(item)]
+        if not self._session._connection_log.was_connected:
+            # Upstream tells the first session of a call no calls.
+            items = [item for item in items if not item.type.startswith("function_call")]
+        return items if self.limit is None else items[max(0, len(items) - self.limit) :]
 
     def _is_void(self, item: llm.ChatItem) -> bool:
         """Whether it is the result of a call that the server took back (R10)."""

@@ -13,7 +13,7 @@ __all__ = ["Verdict", "classify", "code_of"]
 
 Verdict: TypeAlias = Literal["fatal", "retry", "handle_refused", "invalid"]
 """fatal: nothing will help. retry: dial again. handle_refused: without the handle.
-invalid: without what may have been the invalid argument."""
+invalid: without what may have been the invalid argument, whether it is named or not."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,9 @@ _TABLE = (
     _Row(1011, "fatal", "quota", only_at_first=True),
 )
 
+# A refusal that names what it does not take, by whatever code, before set-up or after it.
+_NAMED = ("unknown name", "invalid json payload", "historyconfig", "history_config")
+
 
 def code_of(error: BaseException) -> int | None:
     """The HTTP status or WebSocket close code that an error stands for, if any."""
@@ -68,6 +71,10 @@ def classify(error: BaseException, *, was_connected: bool, resumed: bool) -> Ver
     if isinstance(error, GoogleAuthError) and not error.retryable and not was_connected:
         return "fatal"  # Vertex AI without credentials, or with ones that are not taken
     code, text = code_of(error), str(error).lower()
+    if isinstance(error, InvalidStatus):
+        text += (error.response.body or b"").decode(errors="replace").lower()
+    if any(name in text for name in _NAMED):
+        return "invalid"
     for row in _TABLE:
         if row.code != code or row.reason not in text:
             continue

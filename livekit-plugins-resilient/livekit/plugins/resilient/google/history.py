@@ -11,7 +11,7 @@ from livekit.agents import llm
 
 from ..wording import result_text
 
-__all__ = ["SeedForm", "told_turns"]
+__all__ = ["SeedForm", "seed_forms", "told_text", "told_turns"]
 
 # What upstream's conversion to turns cannot take, or the model must not be told.
 _NOT_TOLD: dict[str, Any] = dict.fromkeys(
@@ -24,55 +24,71 @@ _NOT_TOLD: dict[str, Any] = dict.fromkeys(
     True,
 )
 
+_CONVERSATION = (
+    "The conversation with the caller is under way. Go on with it; do not greet again. "
+    "What was said so far:"
+)
+
 ArgumentsOf = Callable[[str], "str | None"]
 """A call's arguments in JSON by its id; None for an unknown call."""
 
 
 class SeedForm(Enum):
-    """How a fresh session is told a history; after a refusal the next one is tried.
+    """How a fresh session is told a history (R7). Calls and results are told in words in each:
+    the Live API refuses them as parts of `clientContent` (pydantic-ai, seen live).
 
-    NATIVE announces it in set-up (`historyConfig`), completes it, and has calls and results as
-    such. 3.1 takes model turns only when they are announced (livekit/agents#5238), 2.5 forgets a
-    history that is not completed (pipecat-ai/pipecat#4355), and an announced one is not answered
-    (google-genai 3.6.1, `HistoryConfig`). PLAIN is what upstream sends, calls and results told in
-    words.
+    TURNS is what upstream sends: turns that are not completed, after which the caller goes on.
+    Recorded with 2.5, 3.1 and Vertex AI. ANNOUNCED says so in set-up (`historyConfig`) and
+    completes them; 3.1 took model turns only so at its release (livekit/agents#5238), and 2.5 is
+    not known to take it at all. INSTRUCTED has the history as part of the instructions.
     """
 
-    NATIVE = auto()
-    PLAIN = auto()
+    TURNS = auto()
+    ANNOUNCED = auto()
+    INSTRUCTED = auto()
 
 
-def told_turns(
-    items: Sequence[llm.ChatItem], arguments_of: ArgumentsOf, *, native_calls: bool
-) -> list[types.Content]:
+def seed_forms(model: str) -> tuple[SeedForm, ...]:
+    """The forms for a model family, on either API: each is tried once that before it is refused."""
+    if "2.5" in model:
+        return SeedForm.TURNS, SeedForm.INSTRUCTED
+    return SeedForm.TURNS, SeedForm.ANNOUNCED, SeedForm.INSTRUCTED
+
+
+def told_turns(items: Sequence[llm.ChatItem], arguments_of: ArgumentsOf) -> list[types.Content]:
     """The turns by which a model is told `items`, in their order.
 
     Args:
-        items: Messages, calls and results; a call without a result is left out, since it is told
-            with that.
+        items: Messages, calls and results; a call is left out, since it is told with its result.
         arguments_of: For results whose call is not among the items.
-        native_calls: Whether calls and results go as such; else in words. A result without its
-            call always goes in words.
     """
+    told = llm.ChatContext(_in_words(items, arguments_of))
+    turns, _ = told.to_provider_format("google", inject_dummy_user_message=False)
+    return [types.Content.model_validate(turn) for turn in turns]
+
+
+def told_text(items: Sequence[llm.ChatItem], arguments_of: ArgumentsOf) -> str:
+    """A history as a part of the instructions; arguments as those of `told_turns`. "" for none."""
+    lines = [
+        f"{'You' if item.role == 'assistant' else 'Caller'}: {item.text_content}"
+        for item in _in_words(items, arguments_of)
+        if item.type == "message" and item.text_content
+    ]
+    return "\n".join([_CONVERSATION, *lines]) if lines else ""
+
+
+def _in_words(items: Sequence[llm.ChatItem], arguments_of: ArgumentsOf) -> list[llm.ChatItem]:
     calls = {item.call_id: item for item in items if item.type == "function_call"}
-    answered = {item.call_id for item in items if item.type == "function_call_output"}
     told: list[llm.ChatItem] = []
     for item in _chosen(items):
-        if item.type == "function_call":
-            if native_calls and item.call_id in answered:
-                told.append(item)
-        elif item.type == "function_call_output":
+        if item.type == "function_call_output":
             call = calls.get(item.call_id)
-            if native_calls and call is not None:
-                told.append(item)
-            else:
-                arguments = call.arguments if call is not None else arguments_of(item.call_id)
-                text = result_text(item.name, arguments, item.output, is_error=item.is_error)
-                told.append(llm.ChatMessage(role="user", content=[text]))
-        else:
+            arguments = call.arguments if call is not None else arguments_of(item.call_id)
+            text = result_text(item.name, arguments, item.output, is_error=item.is_error)
+            told.append(llm.ChatMessage(role="user", content=[text]))
+        elif item.type != "function_call":
             told.append(item)
-    turns, _ = llm.ChatContext(told).to_provider_format("google", inject_dummy_user_message=False)
-    return [types.Content.model_validate(turn) for turn in turns]
+    return told
 
 
 def _chosen(items: Iterable[llm.ChatItem]) -> list[llm.ChatItem]:

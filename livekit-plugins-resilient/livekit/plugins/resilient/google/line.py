@@ -90,11 +90,19 @@ class LiveSession(AsyncSession):
 
     async def close(self) -> None:
         """Close within a bound; a server that does not answer is cut off."""
+        # An answer behind frames that nobody reads would never be seen.
+        draining = asyncio.create_task(self._drain(), name="resilient-gemini-drain")
         try:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._live.close(), CLOSE_TIMEOUT_S)
         finally:
             self.abort()
+            draining.cancel()
+
+    async def _drain(self) -> None:
+        with contextlib.suppress(Exception):
+            async for _ in self._ws:
+                pass
 
     def abort(self) -> None:
         """Cut the socket, without a handshake that a dead peer never answers."""
@@ -119,9 +127,11 @@ class Line:
 
     async def close(self) -> None:
         """Close the connection and wait for its end; never raises."""
-        await self.live.close()
-        with contextlib.suppress(Exception):
-            await self._stack.aclose()
+        try:
+            await self.live.close()
+        finally:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._stack.aclose(), CLOSE_TIMEOUT_S)
 
 
 async def dial(

@@ -104,6 +104,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             interruptible=can_be_interrupted(realtime_model._opts),
         )
         self._thinks = thinks(realtime_model._opts)
+        # Whether a set-up is as upstream's, because one with more in it was refused.
+        self._plain_set_up = False
         self._requests = Requests(self)
         self._redrive_id: str | None = None
         # The reply about to open joins on behind what is playing, so it is no barge-in.
@@ -112,7 +114,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._activity = Activity(self)
         self._calls = ToolCalls()
         self._stopping = Background()
-        self._context = Context(self)
+        self._context = Context(self, realtime_model._opts.model)
         self._outgoing = Outgoing(self)
         self._supervisor: Supervisor | None = None
         # Number of the connection that serves.
@@ -166,9 +168,10 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if not self._connected:
             self._connection_log.dialling()
         config = super()._build_connect_config()
-        restore_schema_details(config.tools or [], self._tools)
-        compress_by_default(config, self._opts)
-        keep_transparency(config, self._opts)
+        if not self._plain_set_up:
+            restore_schema_details(config.tools or [], self._tools)
+            compress_by_default(config, self._opts)
+            keep_transparency(config, self._opts)
         self._context.announce(config)
         return config
 

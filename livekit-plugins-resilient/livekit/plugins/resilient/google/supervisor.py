@@ -51,7 +51,7 @@ class Supervisor:
         self._now = asyncio.get_running_loop().time
         self._line: Line | None = None
         self._resumes = False
-        self._early_deaths = 0
+        self._early_deaths = self._seed_deaths = 0
         # Refusals of fresh sessions that were told nothing.
         self._bare_refusals = 0
         self._refused_since: float | None = None
@@ -97,16 +97,15 @@ class Supervisor:
         """Serve on the connection that was dialled, and on those that it hands over to."""
         session = self._session
         while self._line is not None:
-            line, successor = self._line, None
+            line = self._line
             try:
                 await self._begin(line)
-                successor = await self._carry(line)
+                self._line = await self._carry(line)
             except Exception as error:
                 session._connection_ended(error)
                 raise
             finally:
-                await self._leave(line, in_background=successor is not None)
-            self._line = successor
+                await self._leave(line)
 
     def _credit_turn(self) -> None:
         """Where a turn was finished, whatever comes now is another outage."""
@@ -143,7 +142,7 @@ class Supervisor:
             asyncio.create_task(session._send_task(line.live), name="resilient-gemini-send"),
             asyncio.create_task(session._recv_task(line.live), name="resilient-gemini-recv"),
         ]
-        closing = asyncio.create_task(session._session_should_close.wait())
+        closing = asyncio.create_task(self._restart(), name="resilient-gemini-restart")
         moving = asyncio.create_task(self._successor(), name="resilient-gemini-move")
         successor: Line | None = None
         error: Exception | None = None
@@ -171,42 +170,38 @@ class Supervisor:
             session._handing_over(overlapped=True)
             return successor
         session._connection_ended(None)
-        if not session._msg_ch.closed:
-            if restarts:
-                await self._late_handle(line)
-            else:
-                session._handing_over(overlapped=False)
+        if not restarts and not session._msg_ch.closed:
+            session._handing_over(overlapped=False)
         return None
 
-    async def _leave(self, line: Line, *, in_background: bool) -> None:
+    async def _leave(self, line: Line) -> None:
         session = self._session
         if session._active_session is line.live:
             session._active_session = None
         if session._suspected:
             line.live.abort()
-        if in_background:
-            self._leaving.start(line.close())
-        else:
+        # Where a provider refuses a second connection, the next dial waits for its end.
+        if session._msg_ch.closed or self._refuses_overlap:
             await line.close()
+        else:
+            self._leaving.start(line.close())
 
-    async def _late_handle(self, line: Line) -> None:
-        """Read the handle of a turn that is just over, before a connection is left (R5)."""
-        turns = self._session._turns
-        if turns.ended_at is None or (turns.handle_at or 0.0) >= turns.ended_at:
-            return
-        left_s = turns.ended_at + HANDLE_WAIT_S - self._now()
-        if left_s <= 0 or self._session._driver.rests_from is None:
-            return
-
-        async def read() -> None:
-            async for message in line.live.receive():
-                if self._session._context.take_handle(message):
-                    return
-
-        try:
-            await asyncio.wait_for(read(), left_s)
-        except Exception as error:
-            logger.debug("no handle came", extra={"error": type(error).__name__})
+    async def _restart(self) -> None:
+        """Wait until the application has the connection replaced, and for the handle of a turn
+        that is just over (R5); until then the connection serves on."""
+        session, turns = self._session, self._session._turns
+        wanted, driver = session._session_should_close, session._driver
+        await wanted.wait()
+        while (
+            turns.ended_at is not None
+            and (turns.handle_at or 0.0) < turns.ended_at
+            and self._now() < (until := turns.ended_at + HANDLE_WAIT_S)
+            and driver.rests_from is not None
+            and not session._msg_ch.closed
+        ):
+            wanted.clear()  # upstream sends nothing while it is set
+            await driver.next_fact(until)
+        wanted.set()
 
     # -- a planned move (R8, R17)
 
@@ -327,34 +322,57 @@ class Supervisor:
         if session._turn_finished or (
             set_up_at is not None and now - set_up_at >= POISONED_WITHIN_S
         ):
-            self._early_deaths = self._bare_refusals = 0
+            self._early_deaths = self._seed_deaths = self._bare_refusals = 0
             healthy = True
         else:
             self._early_deaths += self._resumes and set_up_at is not None
+            self._seed_deaths += not self._resumes and set_up_at is not None
             healthy = False
         if verdict == "invalid":
             session._outgoing.spoilt = True
         refused = verdict in ("handle_refused", "invalid") and not healthy
         refused |= self._is_stuck(error, set_up_at, now)
-        if self._resumes and (refused or self._early_deaths >= _POISONED_AFTER):
-            self._early_deaths = 0
+        if self._resumes:
+            if refused or self._early_deaths >= _POISONED_AFTER:
+                self._early_deaths = 0
+                context.forget_handle()
+                session._driver.tell(ContinuationRejected(now, code_of(error)))
+            return True
+        if set_up_at is None:
+            return verdict != "invalid" or self._simplify_set_up()
+        if session._turns.understood_at > set_up_at:
+            return True  # it took what it was told, so it was something that came after
+        if verdict == "invalid" and (refused or context.seeded):
+            # It was the history, or the audio, or else the set-up itself; what handle it may have
+            # issued stands for nothing.
             context.forget_handle()
-            session._driver.tell(ContinuationRejected(now, code_of(error)))
-        elif refused and verdict == "invalid":
-            if set_up_at is not None and session._turns.understood_at > set_up_at:
-                return True  # it took what it was told, so it was something that came after
-            # A fresh session, so it was the history, or the audio, or else the set-up itself; what
-            # handle it may have issued stands for nothing.
-            context.forget_handle()
-            if context.seeded == 0:
-                self._bare_refusals += 1
-                return set_up_at is not None and self._bare_refusals == 1
-            if context.form is SeedForm.NATIVE:
-                context.form = SeedForm.PLAIN
-            else:  # some take only the one form
-                context.form = SeedForm.NATIVE
-                context.limit = context.seeded // 2
+            if context.seeded:
+                context.tell_less()
+                return True
+            return self._simplify_set_up()
+        closed = code_of(error) not in (None, 1006)
+        if self._seed_deaths >= _POISONED_AFTER and context.seeded and closed:
+            self._seed_deaths = 0
+            context.next_form()
         return True
+
+    def _simplify_set_up(self) -> bool:
+        """A fresh session was refused that was told nothing yet: drop what we put into its set-up.
+
+        Returns:
+            Whether there was anything, or the same was taken before and may be once more.
+        """
+        session, context = self._session, self._session._context
+        if context.form is SeedForm.ANNOUNCED and context.next_form():
+            return True
+        if not session._plain_set_up:
+            session._plain_set_up = True
+            return True
+        if context.in_set_up:
+            context.tell_less()
+            return True
+        self._bare_refusals += 1
+        return session._connection_log.was_connected and self._bare_refusals == 1
 
 
 def _error_of(tasks: list[asyncio.Task[None]]) -> Exception | None:

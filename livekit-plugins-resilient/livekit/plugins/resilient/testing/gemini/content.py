@@ -21,7 +21,7 @@ def take_content(connection: GeminiConnection, content: Mapping[str, Any]) -> No
     prefill = session.model_turns == 0 and session.resumed_from is None
     initial = connection.takes_initial_history
 
-    if not _roles_are_taken(connection, turns):
+    if not _roles_are_taken(connection, turns) or not _parts_are_taken(connection, turns):
         connection.refuse()
         return
     if not prefill and not rules.mid_session_content:
@@ -61,6 +61,13 @@ def _roles_are_taken(connection: GeminiConnection, turns: list[Mapping[str, Any]
     if connection.server.vertex:
         roles = roles | {"system"}  # Vertex replaces the instructions with such a turn
     return all(turn.get("role") in roles for turn in turns)
+
+
+def _parts_are_taken(connection: GeminiConnection, turns: list[Mapping[str, Any]]) -> bool:
+    if not connection.server.strict or connection.rules.content_takes_calls:
+        return True
+    parts = [part for turn in turns for part in turn.get("parts") or []]
+    return not any("functionCall" in part or "functionResponse" in part for part in parts)
 
 
 def _entries(connection: GeminiConnection, turn: Mapping[str, Any]) -> Iterator[HistoryEntry]:

@@ -22,7 +22,11 @@ class FamilyRules:
         seed_model_turns_need_flag: whether a prefill with model turns is refused unless set-up has
             `historyConfig.initialHistoryInClientContent` (livekit/agents#5238, #5251).
         seed_needs_turn_complete: whether the answer after a prefill without `turnComplete` forgets
-            the prefill (pipecat-ai/pipecat#4355). Only in strict mode.
+            the prefill. Reported of 2.5 where speech comes next (pipecat-ai/pipecat#4355); recorded
+            sessions of 2.5 and Vertex AI, in which a text comes next, count it among the prompt's
+            tokens, so no family has it. Only in strict mode.
+        content_takes_calls: whether `clientContent` may have calls and results as parts; refused by
+            every family that pydantic-ai tried. Only in strict mode.
         content_interrupts: which `clientContent` cuts a running turn.
         tools_block: whether a tool without declared behaviour blocks the model.
         non_blocking: whether the family has non-blocking tools at all.
@@ -38,6 +42,7 @@ class FamilyRules:
     mid_session_content: bool
     seed_model_turns_need_flag: bool
     seed_needs_turn_complete: bool
+    content_takes_calls: bool
     content_interrupts: Literal["always", "turn_complete"]
     tools_block: bool
     non_blocking: bool
@@ -58,7 +63,8 @@ FAMILIES: dict[str, FamilyRules] = {
         roles=frozenset({"user", "model", None}),
         mid_session_content=True,
         seed_model_turns_need_flag=False,
-        seed_needs_turn_complete=True,
+        seed_needs_turn_complete=False,
+        content_takes_calls=False,
         content_interrupts="always",
         tools_block=True,
         non_blocking=True,
@@ -74,6 +80,7 @@ FAMILIES: dict[str, FamilyRules] = {
         mid_session_content=True,
         seed_model_turns_need_flag=False,
         seed_needs_turn_complete=False,
+        content_takes_calls=False,
         content_interrupts="turn_complete",
         tools_block=True,
         non_blocking=False,
@@ -89,6 +96,7 @@ FAMILIES: dict[str, FamilyRules] = {
         mid_session_content=False,
         seed_model_turns_need_flag=True,
         seed_needs_turn_complete=False,
+        content_takes_calls=False,
         content_interrupts="turn_complete",
         tools_block=True,
         non_blocking=False,
@@ -104,6 +112,7 @@ FAMILIES: dict[str, FamilyRules] = {
         mid_session_content=True,
         seed_model_turns_need_flag=False,
         seed_needs_turn_complete=False,
+        content_takes_calls=False,
         content_interrupts="turn_complete",
         tools_block=False,
         non_blocking=True,
