@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from livekit.plugins.resilient.testing import AtAudio, Before, Fault, Reply, Silence, Swallow
 
 from ..registry import scenario
 from ..stage import OpenAIStage
-from .steps import GO_ON, STORY, TELL, Lines, next_question_is_answered, quiet, times_heard, whole
+from .steps import (
+    ANSWER,
+    GO_ON,
+    QUESTION,
+    STORY,
+    TELL,
+    Lines,
+    next_question_is_answered,
+    quiet,
+    times_heard,
+    whole,
+)
 
 BYE = "Say goodbye."
 GOODBYE = Reply("Goodbye, and thank you for calling.")
+
+# Whole answers in the moment of their beginning meet a race of livekit-agents: when it tidies up
+# after a speech that was cut before it began, it empties the item of a reply that is complete and
+# still playing. Models take longer than that to their first word.
+THOUGHT_OVER = replace(ANSWER, first_token_s=0.3)
 
 
 @scenario(
@@ -48,7 +65,7 @@ async def a_barge_in_whose_end_is_lost_blocks_nothing(stage: OpenAIStage) -> Non
     rule="R13",
     provider="openai",
     faults=[Fault(Before("response.output_audio_transcript.delta", connection=1), Silence(0.2))],
-    server={"default_reply": Lines()},
+    server={"default_reply": Lines(questions={QUESTION: THOUGHT_OVER})},
 )
 async def a_silent_reply_does_not_hold_up_the_answer(stage: OpenAIStage) -> None:
     """A caller who speaks into a reply that never came is answered within 3 s."""
