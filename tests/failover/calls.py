@@ -97,20 +97,29 @@ class FallbackCall:
 
 @asynccontextmanager
 async def calling(
-    which: Which,
+    which: Which | Sequence[Which],
     order: Order,
     servers: Sequence[Any],
     *,
     cooldown: float = 10.0,
     given: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[FallbackCall]:
-    """Hold a call on one model for each server; `given` are keywords of each model."""
+    """Hold a call on one model for each server.
+
+    Args:
+        which: Whose models; of each, or of all.
+        order: Of the providers.
+        servers: Not started.
+        cooldown: Of the adapter.
+        given: Keywords of each model.
+    """
+    each = [which] * len(servers) if isinstance(which, str) else which
     async with AsyncExitStack() as opened:
         for one in servers:
             await opened.enter_async_context(one)
         models = [
-            _MODELS[which, provider](**one.model_kwargs(**(given or {})))
-            for provider, one in zip(order, servers, strict=True)
+            _MODELS[whose, provider](**one.model_kwargs(**(given or {})))
+            for whose, provider, one in zip(each, order, servers, strict=True)
         ]
         adapter = llm.RealtimeModelFallbackAdapter(models, cooldown=cooldown)
         left: list[Any] = []

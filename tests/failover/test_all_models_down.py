@@ -102,3 +102,24 @@ async def test_the_first_model_is_turned_to_again_once_it_may_be(order: Order) -
         await it.call.reply(after=said.ended_at)
         assert [servers.index(one) for one in it.left] == [0, 1]
         assert all(error.recoverable for error in it.call.errors)
+
+
+@pytest.mark.usefixtures("cooldowns_pass")
+@pytest.mark.parametrize("order", ORDERS, ids="-then-".join)
+async def test_after_a_model_of_upstreams_served_the_budget_is_whole(order: Order) -> None:
+    servers = [server(order[0], [drop("in-a-reply"), gone(2)]), server(order[1])]
+    async with calling(["ours", "upstream"], order, servers, cooldown=COOLDOWN_S) as it:
+        lost_at = await it.lose("in-a-reply")
+        assert await it.taken_over_after(lost_at) <= FAILOVER_AFTER_S + 0.1
+        await asyncio.sleep(RECONNECT_DEADLINE_S)
+        servers[1].inject(gone())
+        await servers[1].do(Abort())
+        await it.call.until(lambda: len(it.left) == 2, what="the end of the second model")
+        dials = len(servers[0].dials())
+        await asyncio.sleep(COOLDOWN_S / 2)
+        assert len(servers[0].dials()) > dials + 2
+        servers[0].faults = FaultEngine(servers[0].vocabulary)
+        await servers[0].wait_for("open", count=2, timeout_s=30)
+        said = await it.call.say(1.0)
+        await it.call.reply(after=said.ended_at)
+        assert [servers.index(one) for one in it.left] == [0, 1]
