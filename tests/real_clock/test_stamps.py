@@ -8,10 +8,10 @@ import pytest
 from livekit.plugins import resilient
 
 from livekit.plugins.resilient.core import facts as f
-from livekit.plugins.resilient.core.limits import OPENAI_LIVENESS_TIMEOUT_S
 from livekit.plugins.resilient.driver import Driver
 from livekit.plugins.resilient.events import RedriveOutcome, ResilienceEvent
 from livekit.plugins.resilient.options import ResilienceOptions
+from livekit.plugins.resilient.provider_bounds import OPENAI
 from livekit.plugins.resilient.telemetry import Telemetry
 from livekit.plugins.resilient.testing import (
     After,
@@ -64,7 +64,7 @@ class AskingCarrier:
     def words_of(self, generation_id: str, audio_s: float) -> str:
         return ""
 
-    def replace_connection(self) -> None: ...
+    def replace_connection(self, *, speaks: bool = False) -> None: ...
 
     def notify(self, event: ResilienceEvent) -> None:
         if isinstance(event, RedriveOutcome):
@@ -74,9 +74,7 @@ class AskingCarrier:
 async def test_a_message_of_two_facts_outlives_what_the_application_does_about_the_first() -> None:
     options = ResilienceOptions(liveness_timeout_s=None)
     carrier = AskingCarrier()
-    carrier.driver = driver = Driver(
-        carrier, options, options.bounds(OPENAI_LIVENESS_TIMEOUT_S), Telemetry("test")
-    )
+    carrier.driver = driver = Driver(carrier, options, options.bounds(OPENAI), Telemetry("test"))
     driver.feed(f.Connected(driver.now, knows_turn=False, words_lost=False))
     driver.feed(f.UserTurnEnded(driver.now))
     driver.feed(f.Disconnected(driver.now))

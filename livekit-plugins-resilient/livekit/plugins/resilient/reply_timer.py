@@ -42,7 +42,7 @@ class ReplyTimer:
         """
         if at_least_s:
             self.pause()
-            self._left_s = max(self._left_s, at_least_s)
+            self._countdown.left_s = max(self._countdown.left_s, at_least_s)
         if self._handle is None and self._on_due is not None:
             self._handle = self._loop.call_later(self._countdown.piece_s, self._count)
 

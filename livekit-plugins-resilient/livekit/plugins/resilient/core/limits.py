@@ -145,10 +145,11 @@ REPLY_TIMEOUT_S = 30.0
 failed is thrown away, so this is as patient as with any other silence. Source: as `SILENT_AFTER_S`;
 livekit-agents uses 5, counted while disconnected too, and speaks a late reply. Date: 2026-11."""
 
-OPENAI_REPLY_TIMEOUT_S = 10.0
+OPENAI_REPLY_TIMEOUT_S = 20.0
 """Seconds of connection in which OpenAI must have created the response to a request, not counting
-the waits that it states. Source: livekit-agents 1.8.9, which counts those and outages too.
-Date: 2026-11."""
+the waits that it states: half of it for the connection that was asked, half for the one that takes
+over (`OPENAI_REPLY_SILENT_AFTER_S`). Source: livekit-agents 1.8.9 gives the request up after 10,
+those waits and outages counted. Date: 2026-11."""
 
 # --- generations without a terminal event -------------------------------------------------------
 

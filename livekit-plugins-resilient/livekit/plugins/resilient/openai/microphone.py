@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..core.limits import SPEECH_QUIET_S
 from ..gap_audio import GapAudio
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Microphone:
         self._utterance: GapAudio[rtc.AudioFrame] | None = None
         self._resends = resends
         self._only_hinted = False
-        self._since_hint_s = 0.0
+        self._since_hint_s = self._quiet_s = 0.0
         self._connected = False
 
     @property
@@ -78,7 +79,10 @@ class Microphone:
         """Note a frame that a connection took."""
         if self._utterance is not None:
             self._since_hint_s += frame.duration
-            self._utterance.keep(frame, frame.duration)
+            self._quiet_s += frame.duration
+            # The quiet after words that no server has heard would push them out.
+            if not self._only_hinted or self._quiet_s <= SPEECH_QUIET_S:
+                self._utterance.keep(frame, frame.duration)
             return
         self._recent.keep(frame, frame.duration)
         if self._recent.take_dropped_s():
@@ -96,6 +100,7 @@ class Microphone:
 
     def hinted(self) -> None:
         """The last frame sounded like speech, whether or not the server hears it."""
+        self._quiet_s = 0.0
         if self._utterance is None:
             self.speech_started()
             self._only_hinted = True
