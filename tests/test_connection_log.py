@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from livekit import rtc
 
 from livekit.plugins.resilient.connection_log import ConnectionLog
@@ -51,6 +52,7 @@ def test_a_connection_ends_once() -> None:
     assert log.ended(6.0, cause=ConnectionError()) is None
 
 
+@pytest.mark.logs_errors("the application's callback raises")
 def test_an_event_reaches_the_option_and_the_session_even_if_the_option_raises() -> None:
     received: list[ResilienceEvent] = []
 

@@ -127,6 +127,7 @@ async def test_there_is_never_more_than_one_timer() -> None:
     assert timers() == 0
 
 
+@pytest.mark.logs_errors("the session is in a bad state")
 async def test_a_session_that_fails_to_carry_out_a_decision_does_not_stop_the_driver(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -139,6 +140,7 @@ async def test_a_session_that_fails_to_carry_out_a_decision_does_not_stop_the_dr
     assert [kind for kind, *_ in carrier.done] == ["finalise", "replace"]
 
 
+@pytest.mark.logs_errors("the driver is fed a contradiction")
 async def test_a_contradictory_fact_is_left_out_and_the_next_one_taken() -> None:
     driver, carrier = make()
     driver.feed(f.Connected(driver.now))
