@@ -9,6 +9,7 @@ import pkgutil
 import textwrap
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import MISSING, fields
 from types import ModuleType
 from typing import Any
 
@@ -237,16 +238,7 @@ class Newer(llm.RealtimeModel):
 
 
 CAPABILITIES = llm.RealtimeCapabilities(
-    message_truncation=False,
-    turn_detection=True,
-    user_transcription=False,
-    auto_tool_reply_generation=False,
-    audio_output=True,
-    manual_function_calls=False,
-    mutable_chat_context=True,
-    mutable_instructions=True,
-    mutable_tools=True,
-    per_response_tool_choice=True,
+    **{f.name: True for f in fields(llm.RealtimeCapabilities) if f.default is MISSING}
 )
 
 
