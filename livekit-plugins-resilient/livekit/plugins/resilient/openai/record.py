@@ -40,6 +40,8 @@ class Record:
         self.replaying = False
         """A replay is being written: what is queued now follows it."""
         self._left_out: set[str] = set()
+        self.explanations: set[str] = set()
+        """What a server said to its model by itself, which no other session is told."""
 
     @property
     def replays_something(self) -> bool:
@@ -118,6 +120,8 @@ class Record:
 
     def added(self, item: ConversationItem) -> None:
         """The server put an item of its own into the conversation."""
+        if item.type == "message" and item.role == "system":
+            self.explanations.add(item.id or "")
         response_id = self._session._server_events.response_id
         if response_id is None:
             return

@@ -37,6 +37,8 @@ class ServerEvents:
         """The response that is open; None between responses."""
         self._replies: dict[str, dict[str, ReplyProgress]] = {}
         self._untranscribed: set[str] = set()
+        # The server commits the silence of a caller who says nothing.
+        self._idle = False
 
     @property
     def words_lost(self) -> bool:
@@ -82,7 +84,12 @@ class ServerEvents:
                 ending = _ENDINGS.get(response.get("status", ""), "completed")
                 error = (response.get("status_details") or {}).get("error") or {}
                 feed(f.GenerationEnded(now, response_id, ending, retry_after_s(error)))
+            case "input_audio_buffer.timeout_triggered":
+                self._idle = True
+            case "input_audio_buffer.committed" if self._idle:
+                self._idle = False
             case "input_audio_buffer.speech_started":
+                self._idle = False
                 feed(f.UserSpeechStarted(now))
                 if interrupts and response_id is not None:
                     feed(f.Interrupted(now, response_id))
@@ -101,6 +108,7 @@ class ServerEvents:
     def connection_ended(self) -> None:
         """The open response ended with its connection."""
         self.response_id = None
+        self._idle = False
 
     def progress_of(self, item_id: str) -> ReplyProgress | None:
         """What arrived of one of the replies' messages."""
