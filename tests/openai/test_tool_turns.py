@@ -21,6 +21,7 @@ from livekit.plugins.resilient.testing import (
     Reply,
     ToolCall,
 )
+from livekit.plugins.resilient.testing.script import TurnSource
 
 pytestmark = pytest.mark.virtual_time
 
@@ -55,7 +56,7 @@ class Assistant(Agent):
 async def calling(
     agent: Assistant, *faults: Fault, model: Any = OURS
 ) -> AsyncIterator[tuple[OpenAIRealtimeServer, HeadlessCall]]:
-    replies = [LOOKUP, SUNNY]
+    replies: list[TurnSource] = [LOOKUP, SUNNY]
     async with (
         OpenAIRealtimeServer(replies, default_reply=MORE, faults=faults) as server,
         HeadlessCall(model(**server.model_kwargs()), agent=agent) as call,

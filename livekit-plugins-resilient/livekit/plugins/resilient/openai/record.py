@@ -174,6 +174,14 @@ class Record:
         if response_id == self._session._server_events.response_id:
             self._over = response_id
 
+    def ends_here(self, response_id: str) -> None:
+        """No more of a response is taken: what the server sends on is taken back there."""
+        self._over = response_id
+        for item_id in self._session._server_events.messages_of(response_id):
+            progress = self._session._server_events.progress_of(item_id)
+            if progress is not None and progress.audio_s and not progress.is_complete:
+                self._session._truncate(item_id, progress.audio_s)
+
     def interrupted(self) -> None:
         """The application cancels the open response, which it may not have begun to play."""
         response_id = self._session._server_events.response_id

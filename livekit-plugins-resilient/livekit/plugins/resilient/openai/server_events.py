@@ -35,6 +35,7 @@ class ServerEvents:
         self._driver = driver
         self.response_id: str | None = None
         """The response that is open; None between responses."""
+        self._discarded: str | None = None
         self._replies: dict[str, dict[str, ReplyProgress]] = {}
         self._untranscribed: set[str] = set()
         # The server commits the silence of a caller who says nothing.
@@ -56,6 +57,8 @@ class ServerEvents:
         feed, now = self._driver.feed, self._driver.now
         feed(f.MessageArrived(now))
         response_id = self.response_id
+        if response_id is not None and response_id == self._discarded:
+            response_id = None
         match event.get("type"):
             case "response.created":
                 self._opened(event["response"])
@@ -84,6 +87,8 @@ class ServerEvents:
                 ending = _ENDINGS.get(response.get("status", ""), "completed")
                 error = (response.get("status_details") or {}).get("error") or {}
                 feed(f.GenerationEnded(now, response_id, ending, retry_after_s(error)))
+            case "response.done":
+                self.response_id = None
             case "input_audio_buffer.timeout_triggered":
                 self._idle = True
             case "input_audio_buffer.committed" if self._idle:
@@ -104,6 +109,10 @@ class ServerEvents:
                 self._untranscribed.discard(event["item_id"])
             case _:
                 pass
+
+    def discard(self) -> None:
+        """The open response is cancelled by us: what still comes of it is nobody's."""
+        self._discarded = self.response_id
 
     def connection_ended(self) -> None:
         """The open response ended with its connection."""
