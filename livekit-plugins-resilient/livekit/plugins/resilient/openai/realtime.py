@@ -256,6 +256,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     def _delete_item(self, item_id: str) -> None:
         super().truncate(message_id=item_id, modalities=["audio"], audio_end_ms=0)
 
+    def _truncate(self, item_id: str, audio_s: float) -> None:
+        super().truncate(message_id=item_id, modalities=["audio"], audio_end_ms=int(audio_s * 1000))
+
     def interrupt(self) -> None:
         super().interrupt()
         self._record.interrupted()
@@ -387,7 +390,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self.close_streams(generation_id)
         # Upstream skips whatever still comes for a response that it holds as discarded.
         self._current_generation = _impl._DiscardedGeneration()
+        self._server_events.discard()
         self.send_event({"type": "response.cancel", "response_id": generation_id})
+        self._record.ends_here(generation_id)
 
     def redrive(self, redrive_id: str, instructions: str) -> None:
         if self._instructions:

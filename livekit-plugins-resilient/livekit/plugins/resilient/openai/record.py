@@ -40,6 +40,8 @@ class Record:
         self.replaying = False
         """A replay is being written: what is queued now follows it."""
         self._left_out: set[str] = set()
+        self.explanations: set[str] = set()
+        """What a server said to its model by itself, which no other session is told."""
 
     @property
     def replays_something(self) -> bool:
@@ -118,6 +120,8 @@ class Record:
 
     def added(self, item: ConversationItem) -> None:
         """The server put an item of its own into the conversation."""
+        if item.type == "message" and item.role == "system":
+            self.explanations.add(item.id or "")
         response_id = self._session._server_events.response_id
         if response_id is None:
             return
@@ -169,6 +173,14 @@ class Record:
         self._forget_unplayed(self._session._server_events.messages_of(response_id))
         if response_id == self._session._server_events.response_id:
             self._over = response_id
+
+    def ends_here(self, response_id: str) -> None:
+        """No more of a response is taken: what the server sends on is taken back there."""
+        self._over = response_id
+        for item_id in self._session._server_events.messages_of(response_id):
+            progress = self._session._server_events.progress_of(item_id)
+            if progress is not None and progress.audio_s and not progress.is_complete:
+                self._session._truncate(item_id, progress.audio_s)
 
     def interrupted(self) -> None:
         """The application cancels the open response, which it may not have begun to play."""

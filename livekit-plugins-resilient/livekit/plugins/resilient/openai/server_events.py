@@ -38,8 +38,11 @@ class ServerEvents:
         self._driver = driver
         self.response_id: str | None = None
         """The response that is open; None between responses."""
+        self._discarded: str | None = None
         self._replies: dict[str, dict[str, ReplyProgress]] = {}
         self._untranscribed: set[str] = set()
+        # The server commits the silence of a caller who says nothing.
+        self._idle = False
 
     @property
     def words_lost(self) -> bool:
@@ -65,6 +68,8 @@ class ServerEvents:
         feed, now = self._driver.feed, self._driver.now
         feed(f.MessageArrived(now))
         response_id = self.response_id
+        if response_id is not None and response_id == self._discarded:
+            response_id = None
         match event.get("type"):
             case "response.created":
                 self._opened(event["response"])
@@ -98,7 +103,14 @@ class ServerEvents:
                 ending = _ENDINGS.get(response.get("status", ""), "completed")
                 error = (response.get("status_details") or {}).get("error") or {}
                 feed(f.GenerationEnded(now, response_id, ending, retry_after_s(error)))
+            case "response.done":
+                self.response_id = None
+            case "input_audio_buffer.timeout_triggered":
+                self._idle = True
+            case "input_audio_buffer.committed" if self._idle:
+                self._idle = False
             case "input_audio_buffer.speech_started":
+                self._idle = False
                 feed(f.UserSpeechStarted(now))
                 if interrupts and response_id is not None:
                     feed(f.Interrupted(now, response_id))
@@ -114,9 +126,14 @@ class ServerEvents:
             case _:
                 pass
 
+    def discard(self) -> None:
+        """The open response is cancelled by us: what still comes of it is nobody's."""
+        self._discarded = self.response_id
+
     def connection_ended(self) -> None:
         """The open response ended with its connection."""
         self.response_id = None
+        self._idle = False
 
     def progress_of(self, item_id: str) -> ReplyProgress | None:
         """What arrived of one of the replies' messages."""

@@ -89,6 +89,7 @@ class Told:
         history = self._session.chat_ctx.copy(**_NOT_TOLD)
         if self._left_out is None:
             self._left_out = older_than_newest(history.items, self._limit)
+        self._left_out |= self._session._record.explanations
         self._left_out |= answers_of(history.items, self._left_out)
         history.items = [item for item in history.items if item.id not in self._left_out]
         return history

@@ -20,6 +20,7 @@ from livekit.plugins.resilient.testing.wire import Wire
 
 from . import events, requests
 from .conversation import RATE, Item, client_item
+from .idle import IdleTimeout
 from .input_audio import InputAudio
 from .requests import Refusal
 from .responses import Response
@@ -46,6 +47,7 @@ class OpenAIConnection(SimConnection):
             self.number, self.new_id("sess"), model, legacy=legacy, cap_s=server.session_cap_s
         )
         self.input = InputAudio(self)
+        self.idle = IdleTimeout(self)
         self.responses: list[Response] = []
         self._handlers: dict[str, Callable[[Mapping[str, Any]], None]] = {
             "session.update": self._on_session_update,
@@ -228,12 +230,14 @@ class OpenAIConnection(SimConnection):
         turn = self.server.script.next_turn(asked)
         if isinstance(turn, NoReply):
             return
+        self.idle.stop()
         response = Response(self, self.new_id("resp"), turn, request)
         self.responses.append(response)
         response.start()
 
     def response_done(self, response: Response) -> None:
         """A response sent its last event."""
+        self.idle.start(response)
         for item in response.items:
             if item.kind == "function_call":
                 args = json.loads(item.arguments)

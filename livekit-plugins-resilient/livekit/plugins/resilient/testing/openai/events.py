@@ -114,6 +114,7 @@ SERVER_EVENTS = frozenset(
         "input_audio_buffer.cleared",
         "input_audio_buffer.speech_started",
         "input_audio_buffer.speech_stopped",
+        "input_audio_buffer.timeout_triggered",
         "rate_limits.updated",
         "response.created",
         "response.output_item.added",

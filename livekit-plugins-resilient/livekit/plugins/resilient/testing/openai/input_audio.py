@@ -62,15 +62,16 @@ class InputAudio:
             if self._item_id is None:
                 self._forget_silence(session.prefix_s + self._ears.start_s)
 
-    def commit(self, item_id: str | None = None) -> None:
-        """Make a user item of the buffer, and transcribe it."""
+    def commit(self, item_id: str | None = None, *, text: str | None = None) -> None:
+        """Make a user item of the buffer, and transcribe it; `text` is what was said, by default
+        what the script has next."""
         connection = self._connection
         item = Item(
             item_id or self._item_id or connection.new_id("item"),
             "message",
             "server",
             "user",
-            text=connection.server.script.next_user_text(),
+            text=connection.server.script.next_user_text() if text is None else text,
             pcm=bytes(self._buffer),
         )
         self._buffer.clear()
@@ -100,6 +101,7 @@ class InputAudio:
             audio_start_ms=round(max(0.0, at_s - connection.session.prefix_s) * 1000),
             item_id=self._item_id,
         )
+        connection.idle.stop()
         await connection.user_started()
         active = connection.active_response
         if active is not None and detection.get("interrupt_response") is not False:

@@ -32,6 +32,7 @@ class Response:
         metadata: the request's metadata, echoed in every event that shows the response.
         status: "in_progress", then "completed", "cancelled", "failed" or "incomplete".
         items: what it put out so far.
+        began_at: loop time when it was announced.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Response:
         self.spoken = "audio" in connection.session.modalities(request)
         self.status = "in_progress"
         self.items: list[Item] = []
+        self.began_at = connection.loop.time()
         self._created = False
         self._open: Item | None = None
         self._work: asyncio.Task[None] | None = None
@@ -204,6 +206,7 @@ class Response:
         if self._created:
             return
         self._created = True
+        self.began_at = self.connection.loop.time()
         self._emit("response.created", response=self._wire())
         self._emit("rate_limits.updated", rate_limits=self.connection.session.rate_limits())
 
