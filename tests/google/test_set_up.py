@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from google.genai import types
+from livekit.agents import llm
+from livekit.plugins import google
 
 from livekit.plugins.resilient.google.realtime import RealtimeModel
-from livekit.plugins.resilient.testing import GeminiLiveServer, HeadlessCall
+from livekit.plugins.resilient.testing import CallAgent, GeminiLiveServer, HeadlessCall
 
 OWN = types.ContextWindowCompressionConfig(trigger_tokens=9000)
 
@@ -17,7 +19,7 @@ OWN = types.ContextWindowCompressionConfig(trigger_tokens=9000)
 @pytest.mark.parametrize(
     ("chosen", "sent"),
     [
-        ({}, {"trigger_tokens": 25600, "sliding_window": {"target_tokens": 12800}}),
+        ({}, {"sliding_window": {}}),  # the server's own trigger and target
         ({"context_window_compression": OWN}, {"trigger_tokens": 9000}),
         ({"context_window_compression": None}, None),
     ],
@@ -31,6 +33,25 @@ async def test_compression(chosen: dict[str, Any], sent: dict[str, Any] | None) 
         setup = frame.message["setup"]
     assert "sessionResumption" in setup
     assert setup.get("contextWindowCompression") == normalised(sent)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("make", [google.realtime.RealtimeModel, RealtimeModel])
+async def test_a_long_text_is_known_to_its_end_as_upstream_has_it(make: Any) -> None:
+    """100,000 tokens fit the window of every native audio model."""
+    context = llm.ChatContext.empty()
+    context.add_message(role="user", content="my name is Ada")
+    for number in range(200):
+        role: Any = ("assistant", "user")[number % 2]
+        context.add_message(role=role, content=f"line {number} " + "words " * 300)
+    async with GeminiLiveServer() as server:
+        agent = CallAgent()
+        agent._chat_ctx = context
+        async with HeadlessCall(make(**server.model_kwargs()), agent=agent) as call:
+            await call.say(1.0)
+            await call.agent_done()
+            assert 90_000 < server.session.context_tokens < 102_400
+            assert server.session.knows("my name is Ada") == 1
 
 
 def normalised(value: Any) -> Any:

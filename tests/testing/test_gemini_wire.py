@@ -375,6 +375,29 @@ async def test_a_full_context_closes_the_session() -> None:
         assert (await peer.until_closed())[0] == 1007
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"slidingWindow": {}}, ["c", "d"]),  # above 80, down to 40
+        ({"triggerTokens": "70", "slidingWindow": {"targetTokens": "25"}}, ["d"]),
+        ({"triggerTokens": "98", "slidingWindow": {}}, ["a", "b", "c", "d"]),
+    ],
+)
+async def test_a_context_is_compressed_from_a_turn_of_the_user_on(
+    given: dict[str, Any], kept: list[str]
+) -> None:
+    async with GeminiLiveServer(context_limit_tokens=100) as server, GeminiPeer(server) as peer:
+        await peer.set_up(
+            contextWindowCompression=given,
+            systemInstruction={"parts": [{"text": "."}]},
+        )
+        for text, role, tokens in (("a", "user", 24), ("b", "model", 20), ("c", "user", 20)):
+            await peer.ask(text * 4 * tokens, role=role, complete=False)
+        await peer.ask("d" * 80, complete=False)
+        await asyncio.sleep(0.1)
+        assert [text[0] for text in server.session.texts()] == [".", *kept]
+
+
 # Strict mode -------------------------------------------------------------------------------
 
 SETUP = {"setup": {"model": "models/gemini"}}

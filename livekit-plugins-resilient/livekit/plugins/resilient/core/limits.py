@@ -250,17 +250,6 @@ STALL_TOLD_S = 1.0
 """Seconds of a block from which on the application is told of it. Source: our choice.
 Date: 2026-11."""
 
-# --- Gemini's context ---------------------------------------------------------------------------
-
-COMPRESSION_TRIGGER_TOKENS = 25_600
-"""Tokens of context at which Gemini drops the oldest. Audio costs some 25 a second, so that is 17
-minutes, and a session whose context fills up ends. Source: our choice, by the rate in Google's
-Live API documentation. Date: 2026-11."""
-
-COMPRESSION_TARGET_TOKENS = 12_800
-"""Tokens of context that are left after it: half, the API's own default.
-Source: google-genai 3.6.1, `SlidingWindow`. Date: 2026-11."""
-
 # --- bookkeeping -------------------------------------------------------------------------------
 
 TRACKED_GENERATIONS = 8

@@ -12,6 +12,7 @@ from .._vendor.google.utils import get_tool_results_for_realtime
 from ..core import facts as f
 from ..core.coverage import Coverage
 from ..events import ToolResultRedelivered
+from ..log import logger
 from .history import SeedForm, seed_forms, told_text, told_turns
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Context:
 
     def update(self, chat_ctx: llm.ChatContext) -> None:
         """Adopt the application's record, and tell the connection what is new in it."""
+        self._warn_of_removals(chat_ctx)
         new = self._adopt(chat_ctx)
         results = [item for item in new if item.type == "function_call_output"]
         rest = [item for item in new if item.type != "function_call_output"]
@@ -99,6 +101,7 @@ class Context:
         """Answer calls, or tell their results where the session does not know of the call."""
         native, in_words = self._by_form(results)
         responses = self._responses(native)
+        self._warn_of_replies(native)
         if native:
             ids = [item.id for item in native]
             event = ContextResponse(function_responses=responses, item_ids=ids)
@@ -135,16 +138,42 @@ class Context:
 
     def _responses(self, results: Sequence[llm.FunctionCallOutput]) -> list[types.FunctionResponse]:
         options = self._session._opts
-        non_blocking = options.tool_behavior == types.Behavior.NON_BLOCKING
         answer = get_tool_results_for_realtime(
             llm.ChatContext(list(results)),
             vertexai=options.vertexai,
             tool_response_scheduling=options.tool_response_scheduling,
-            # Vertex ignores the scheduling, and blocking tools have none.
-            supports_silent_scheduling=non_blocking and not options.vertexai,
+            supports_silent_scheduling=self._can_be_silent,
             synthetic_call_ids=self._session._calls.without_id,
         )
         return (answer.function_responses if answer is not None else None) or []
+
+    @property
+    def _can_be_silent(self) -> bool:
+        """Whether a result can ask for no reply; Vertex ignores that, blocking tools have none."""
+        options = self._session._opts
+        return options.tool_behavior == types.Behavior.NON_BLOCKING and not options.vertexai
+
+    def _warn_of_replies(self, results: Sequence[llm.FunctionCallOutput]) -> None:
+        """Upstream warns here, in the method that ours replaces."""
+        names = [result.name for result in results if not result.reply_required]
+        if names and not self._can_be_silent:
+            logger.warning(
+                "Gemini replies to every result of a blocking tool, also where none is asked for; "
+                "NON_BLOCKING tools can be silent",
+                extra={"functions": names},
+            )
+
+    def _warn_of_removals(self, record: llm.ChatContext) -> None:
+        """As `_warn_of_replies`."""
+        ids = {item.id for item in record.items}
+        calls = {item.call_id for item in record.items if item.type == "function_call"}
+        for item in self._session._chat_ctx.items:
+            if item.id in ids or (item.type == "message" and not item.content):
+                continue
+            if item.type == "function_call" and item.call_id in calls:
+                continue  # recorded under another id
+            logger.warning("an item was taken out of the context, but Gemini goes on knowing it")
+            return
 
     def _delivered(
         self,
@@ -277,6 +306,8 @@ class Context:
         if resumed and first:
             self._adopt_handle(context)
             return False
+        if resumed:
+            self._warn_of_removals(context)
         self._adopt(context)
         untold = self._coverage.open_items
         items = [item for item in session._chat_ctx.items if item.id in untold]
@@ -287,6 +318,7 @@ class Context:
         native, in_words = self._by_form(results)
         responses = self._responses(native)
         if resumed:
+            self._warn_of_replies(native)
             await self._tell_difference(live, items, native, responses)
         else:
             await self._seed(live)

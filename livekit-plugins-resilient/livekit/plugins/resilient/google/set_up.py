@@ -8,7 +8,6 @@ from google.genai import types
 from livekit.agents.utils import is_given
 
 from .._vendor.google import realtime_api as _impl
-from ..core.limits import COMPRESSION_TARGET_TOKENS, COMPRESSION_TRIGGER_TOKENS
 
 __all__ = ["compress_by_default", "keep_transparency", "seconds_of"]
 
@@ -18,12 +17,15 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)s")
 def compress_by_default(config: types.LiveConnectConfig, options: _impl._RealtimeOptions) -> None:
     """Compress the context unless the application chose, which includes choosing None.
 
-    Without it a session ends when its context is full: after 15 minutes of audio.
+    Without it a session ends after 15 minutes of audio, or when its context is full. Trigger and
+    target are left to the server, which knows its model's window (128,000 tokens with native audio,
+    32,000 with other Live models): it drops the oldest at 80 % of it, down to half of that. Audio
+    costs some 25 tokens a second, so that 15 minutes of it stay far below. Source: Google's Live
+    API reference and session management guide, 2026-11.
     """
     if not is_given(options.context_window_compression):
         config.context_window_compression = types.ContextWindowCompressionConfig(
-            trigger_tokens=COMPRESSION_TRIGGER_TOKENS,
-            sliding_window=types.SlidingWindow(target_tokens=COMPRESSION_TARGET_TOKENS),
+            sliding_window=types.SlidingWindow()
         )
 
 

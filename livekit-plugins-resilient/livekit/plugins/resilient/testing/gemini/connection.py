@@ -335,11 +335,10 @@ class GeminiConnection(SimConnection):
         }
 
     def learn(self, entry: HistoryEntry) -> None:
-        """Add to the context; a full one closes the connection with 1007."""
-        session = self.require_session()
+        """Add to the context; a full one is compressed, or closes the connection with 1007."""
+        session, window = self.require_session(), self.server.context_limit_tokens
         session.add(entry)
-        full = session.context_tokens > self.server.context_limit_tokens
-        if full and "contextWindowCompression" not in session.setup:
+        if not session.compress(window) and session.context_tokens > window:
             self.refuse()
 
     # Limits and faults ---------------------------------------------------------------------

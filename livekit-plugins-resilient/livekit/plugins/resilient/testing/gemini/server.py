@@ -63,7 +63,8 @@ class GeminiLiveServer(SimulatedServer):
             no limit.
         go_away_notice_s: how long before that `goAway` comes.
         session_limit_s: length of a session without compression; as above.
-        context_limit_tokens: size at which a session without compression closes with 1007.
+        context_limit_tokens: the model's window: a session without compression closes with 1007
+            when it is full, one with it drops the oldest turns before.
         host: address to listen on.
         port: 0 takes a free port.
 

@@ -18,6 +18,7 @@ HANDLE_VALID_S = 7200.0
 
 _CHARACTERS_PER_TOKEN = 4
 _AUDIO_TOKENS_PER_S = 25  # ai.google.dev: audio counts 25 tokens per second
+_TRIGGER_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,31 @@ class Session:
         """Let the model know one more thing."""
         self.history.append(entry)
         self.context_tokens += entry.tokens
+
+    def compress(self, window_tokens: int) -> bool:
+        """Drop the oldest turns if the client switched that on and the context has grown enough.
+
+        The trigger is 80 % of the window and the target half of the trigger, unless set-up says
+        otherwise; the cut is at the start of a user's turn, and instructions stay (Live API
+        reference).
+
+        Returns:
+            Whether it is switched on.
+        """
+        config = self.setup.get("contextWindowCompression")
+        if config is None:
+            return False
+        trigger = int(config.get("triggerTokens") or _TRIGGER_SHARE * window_tokens)
+        target = int((config.get("slidingWindow") or {}).get("targetTokens") or trigger // 2)
+        if self.context_tokens > trigger:
+            turns = [entry for entry in self.history if entry.kind != "instructions"]
+            kept = self.context_tokens
+            while len(turns) > 1 and (kept > target or turns[0].role != "user"):
+                kept -= turns.pop(0).tokens
+            fixed = [entry for entry in self.history if entry.kind == "instructions"]
+            self.history[:] = [*fixed, *turns]
+            self.context_tokens = kept
+        return True
 
     def knows(self, text: str) -> int:
         """In how many entries of the context `text` occurs: 1 is right, 0 is lost, 2 is doubled."""
