@@ -49,6 +49,14 @@ def _is_label(found: Difference, script: HealthyScript) -> bool:
     )
 
 
+def _is_cut_to_what_was_heard(found: Difference, script: HealthyScript) -> bool:
+    if found.channel not in ("history", "agent's history") or found.path != ".content[0]":
+        return False
+    said, heard = str(found.upstream), str(found.ours)
+    cut = bool(found.entry["interrupted"]) and bool(heard)
+    return cut and said.startswith(heard) and len(heard) < len(said)
+
+
 MEANT: tuple[Meant, ...] = (
     Meant(
         "pings",
@@ -70,6 +78,13 @@ MEANT: tuple[Meant, ...] = (
         "Upstream is cancelled in mid-read, which its client library reports as an internal error.",
         "gemini-greeting",
         _is_close_code,
+    ),
+    Meant(
+        "heard",
+        "an interrupted message in the history ends earlier",
+        "It holds the words whose audio was heard; upstream's estimate holds some more.",
+        "openai-barge-in",
+        _is_cut_to_what_was_heard,
     ),
     Meant(
         "label",

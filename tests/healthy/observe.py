@@ -33,6 +33,7 @@ CHANNELS = (
     "model events",
     "history",
     "agent's history",
+    "model's history",
     "metrics",
     "spans",
     "logs",
@@ -109,6 +110,12 @@ class Observer:
     def ended(self, why: str) -> None:
         """The script could not be played to its end."""
         self._see("end", "script", why)
+
+    def hanging_up(self, call: HeadlessCall) -> None:
+        """Look at what only a running call can show."""
+        with contextlib.suppress(RuntimeError):
+            for item in call.realtime_session.chat_ctx.items:
+                self._see("model's history", item.type, item)
 
     def finish(self, call: HeadlessCall, server: SimulatedServer) -> None:
         """Look at what the call left behind, once it is over."""
