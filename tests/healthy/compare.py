@@ -16,7 +16,7 @@ the calls here. On virtual time the same code is exact; ours may take a turn of 
 _LOOK_AHEAD = 12
 """How many entries only one side may have before the rest is given up as different."""
 
-_AGREE = 3
+_AGREE = 2
 """Entries that must agree in a row before both sides count as being at the same place again."""
 
 MISSING = "(nothing)"

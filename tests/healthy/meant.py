@@ -50,11 +50,20 @@ def _is_label(found: Difference, script: HealthyScript) -> bool:
 
 
 def _is_cut_to_what_was_heard(found: Difference, script: HealthyScript) -> bool:
-    if found.channel not in ("history", "agent's history") or found.path != ".content[0]":
+    own = found.channel == "model's history"
+    if not own and found.channel not in ("history", "agent's history"):
         return False
+    if own and found.path == ".interrupted":
+        return (found.upstream, found.ours) == (False, True)
     said, heard = str(found.upstream), str(found.ours)
-    cut = bool(found.entry["interrupted"]) and bool(heard)
-    return cut and said.startswith(heard) and len(heard) < len(said)
+    cut = found.path == ".content[0]" and said.startswith(heard) and 0 < len(heard) < len(said)
+    return cut and (own or bool(found.entry["interrupted"]))
+
+
+def _is_call_in_the_models_history(found: Difference, script: HealthyScript) -> bool:
+    if script.provider != "gemini" or found.channel != "model's history":
+        return False
+    return (found.label, found.upstream) == ("function_call", MISSING)
 
 
 MEANT: tuple[Meant, ...] = (
@@ -85,6 +94,13 @@ MEANT: tuple[Meant, ...] = (
         "It holds the words whose audio was heard; upstream's estimate holds some more.",
         "openai-barge-in",
         _is_cut_to_what_was_heard,
+    ),
+    Meant(
+        "calls-kept",
+        "the chat_ctx of Gemini's realtime session holds tool calls, not only their results",
+        "A fresh session must be told what a result answered.",
+        "gemini-tool",
+        _is_call_in_the_models_history,
     ),
     Meant(
         "label",
