@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,6 +95,7 @@ class Observer:
         # The ids of a record are compared where they are used, on the wire.
         self._names = {name: Names(count="history" not in name) for name in CHANNELS}
         self._spans = _SpanOrder()
+        self._passed_on: Counter[str] = Counter()
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -138,6 +140,7 @@ class Observer:
         self._see_spans()
         self._see("end", "close problem", call.close_problem)
         self._see("end", "tasks left", call.leftover_tasks())
+        self._see("end", "messages passed on", self._passed_on)
         for run in call.tools:
             self._see("end", f"tool {run.name}", [run.args, run.status, run.result], run.started_at)
 
@@ -156,9 +159,11 @@ class Observer:
             and source._events.get("input_speech_started")
         ):
             # An activity listens: what a session emits while it is closed reaches nobody.
-            # What a plugin passes on of the wire is compared there.
-            data = None if event.startswith("openai_") else list(args)
-            self._see("model events", event, data, self._loop.time())
+            if event.startswith("openai_"):
+                # What the plugin passes on of the wire is compared there.
+                self._passed_on[event] += 1
+            else:
+                self._see("model events", event, list(args), self._loop.time())
 
     def logged(self, record: logging.LogRecord) -> None:
         """A logger of livekit had something to say."""
