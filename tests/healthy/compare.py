@@ -16,7 +16,7 @@ the calls here. On virtual time the same code is exact; ours may take a turn of 
 _LOOK_AHEAD = 12
 """How many entries only one side may have before the rest is given up as different."""
 
-_AGREE = 3
+_AGREE = 2
 """Entries that must agree in a row before both sides count as being at the same place again."""
 
 MISSING = "(nothing)"
@@ -34,6 +34,7 @@ class Difference:
         ours: what we have there.
         place: number of the entry in its channel, for a reader.
         at: seconds since the run began, where the entry has a time.
+        entry: all of our entry's data, where both sides have it.
     """
 
     channel: str
@@ -43,6 +44,7 @@ class Difference:
     ours: Any
     place: int = 0
     at: float | None = None
+    entry: Any = None
 
     def __str__(self) -> str:
         when = "" if self.at is None else f" at {self.at:.2f} s"
@@ -97,7 +99,7 @@ def _entries(channel: str, theirs: Seen, own: Seen, place: int) -> Iterator[Diff
     ):
         yield Difference(channel, own.label, "@", theirs.at, own.at, place, own.at)
     for path, left, right in differing(theirs.data, own.data):
-        yield Difference(channel, own.label, path, left, right, place, own.at)
+        yield Difference(channel, own.label, path, left, right, place, own.at, own.data)
 
 
 def differing(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

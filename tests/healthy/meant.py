@@ -49,6 +49,23 @@ def _is_label(found: Difference, script: HealthyScript) -> bool:
     )
 
 
+def _is_cut_to_what_was_heard(found: Difference, script: HealthyScript) -> bool:
+    own = found.channel == "model's history"
+    if not own and found.channel not in ("history", "agent's history"):
+        return False
+    if own and found.path == ".interrupted":
+        return (found.upstream, found.ours) == (False, True)
+    said, heard = str(found.upstream), str(found.ours)
+    cut = found.path == ".content[0]" and said.startswith(heard) and 0 < len(heard) < len(said)
+    return cut and (own or bool(found.entry["interrupted"]))
+
+
+def _is_call_in_the_models_history(found: Difference, script: HealthyScript) -> bool:
+    if script.provider != "gemini" or found.channel != "model's history":
+        return False
+    return (found.label, found.upstream) == ("function_call", MISSING)
+
+
 MEANT: tuple[Meant, ...] = (
     Meant(
         "pings",
@@ -70,6 +87,20 @@ MEANT: tuple[Meant, ...] = (
         "Upstream is cancelled in mid-read, which its client library reports as an internal error.",
         "gemini-greeting",
         _is_close_code,
+    ),
+    Meant(
+        "heard",
+        "an interrupted message in the history ends earlier",
+        "It holds the words whose audio was heard; upstream's estimate holds some more.",
+        "openai-barge-in",
+        _is_cut_to_what_was_heard,
+    ),
+    Meant(
+        "calls-kept",
+        "the chat_ctx of Gemini's realtime session holds tool calls, not only their results",
+        "A fresh session must be told what a result answered.",
+        "gemini-tool",
+        _is_call_in_the_models_history,
     ),
     Meant(
         "label",

@@ -29,9 +29,13 @@ _LONGEST = 400
 
 
 class Names:
-    """Random ids by the order in which they appear, one count for each prefix."""
+    """Random ids by the order in which they appear, one count for each prefix.
 
-    def __init__(self) -> None:
+    Without `count` they all look alike.
+    """
+
+    def __init__(self, *, count: bool = True) -> None:
+        self._count = count
         self._known: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
 
@@ -44,7 +48,8 @@ class Names:
         if found not in self._known:
             prefix = match.group(1) or ""
             self._counts[prefix] += 1
-            self._known[found] = f"{prefix}<{self._counts[prefix]}>"
+            number = str(self._counts[prefix]) if self._count else ""
+            self._known[found] = f"{prefix}<{number}>"
         return self._known[found]
 
 

@@ -106,6 +106,7 @@ async def _observe(script: HealthyScript, which: Which, faults: bool) -> Observa
                 async with stage.call:
                     await asyncio.wait_for(script.run(stage), RUN_LIMIT_S)
                     await stage.rest(script.settle_s)
+                    observer.hanging_up(stage.call)
             except (CallEndedError, ServerTimeoutError, ScenarioFailed) as exc:
                 observer.ended(f"{type(exc).__name__}: {str(exc).partition('; seen')[0]}")
             except asyncio.TimeoutError:

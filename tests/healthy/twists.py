@@ -105,19 +105,26 @@ def before_the_end(*seconds: float, nth: int = 1) -> tuple[Twist, ...]:
     )
 
 
-def after_the_result(*seconds: float) -> tuple[Twist, ...]:
-    """The model thinks about a tool's result."""
+def after_the_result(*seconds: float, item: int = 3) -> tuple[Twist, ...]:
+    """The model thinks about a tool's result; `item`: number of OpenAI's output item about it."""
     return tuple(
         Twist(
             name=f"after-the-result-{pause:g}s",
             sentence=f"{pause:g} s pass before the model speaks about the result",
             faults={
                 "gemini": (Fault(Received("toolResponse"), LateReply(pause)),),
-                "openai": (Fault(Received("response.create"), LateReply(pause)),),
+                "openai": (Fault(Before("response.output_item.added", nth=item), Delay(pause)),),
             },
         )
         for pause in seconds
     )
+
+
+def before_the_response(*seconds: float, nth: int = 1) -> tuple[Twist, ...]:
+    """OpenAI begins a response late; upstream gives a requested one 10 s."""
+    begins = Before("response.created", nth=nth)
+    where = "before the response begins"
+    return pauses(f"before-response-{nth}", where, seconds, {"openai": begins})
 
 
 def before_captions(*seconds: float, nth: int = 1) -> tuple[Twist, ...]:
