@@ -67,7 +67,8 @@ def plain(value: Any, names: Names) -> Any:
         case BaseException():
             return {"class": type(value).__name__, "text": names.stable(str(value))[:_LONGEST]}
         case BaseModel():
-            return _fields({name: getattr(value, name) for name in type(value).model_fields}, names)
+            kept = [n for n, field in type(value).model_fields.items() if not field.deprecated]
+            return _fields({name: getattr(value, name) for name in kept}, names)
         case Mapping():
             return _fields(value, names)
         case list() | tuple() | set() | frozenset():

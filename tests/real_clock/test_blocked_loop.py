@@ -127,21 +127,13 @@ CALLS = [
         for provider in PROVIDERS
         for name, script in ASKED.items()
     ),
+    *(
+        (f"{provider}-as-it-dials", partial(perform, provider, ANSWER, as_it_dials, dial_s=12.0))
+        for provider in PROVIDERS
+    ),
 ]
-DIALS = {
-    provider: partial(perform, provider, ANSWER, as_it_dials, dial_s=12.0) for provider in PROVIDERS
-}
-# There livekit-agents' time-out of the request has run out as well, which should count connected
-# time only (R11).
-CALLS.append(("openai-as-it-dials", DIALS["openai"]))
 
 
-@pytest.mark.xfail(reason="R23 is not in yet", strict=False)
 @pytest.mark.parametrize("play", plays(CALLS), ids=str)
 def test_a_blocked_loop_is_no_fault(play: Play, runner: Runner) -> None:
-    runner.result(play)
-
-
-@pytest.mark.parametrize("play", plays([("gemini-as-it-dials", DIALS["gemini"])]), ids=str)
-def test_a_dial_that_the_loop_slept_through_is_no_fault(play: Play, runner: Runner) -> None:
     runner.result(play)

@@ -340,7 +340,7 @@ class Driver:
                 assert_never(decision)
 
     def _redrive(self, decision: Redrive) -> None:
-        self._carrier.notify(RedriveDecided(self.now, decision.cause, decision.waited_s))
+        self.tell(RedriveDecided(self.now, decision.cause, decision.waited_s))
         if decision.cause == "reply_requested":
             for request_id in decision.request_ids:
                 self._carrier.reissue(request_id)
