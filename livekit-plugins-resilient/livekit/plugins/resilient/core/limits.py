@@ -130,6 +130,11 @@ REPLY_TIMEOUT_S = 15.0
 late as 9.9, and a reply that comes after its request failed is thrown away. Source: report
 livekit/agents#7184; livekit-agents uses 5, counted while disconnected too. Date: 2026-11."""
 
+LATE_RESULT_WAIT_S = 0.1
+"""Seconds in which a request of the application may follow a tool's result that is told in words,
+so that both begin one turn. It comes some steps of the event loop later, if it comes.
+Source: our choice. Date: 2026-11."""
+
 # --- generations without a terminal event -------------------------------------------------------
 
 INTERRUPTED_AFTER_S = 3.0
