@@ -151,6 +151,11 @@ the waits that it states: half of it for the connection that was asked, half for
 over (`OPENAI_REPLY_SILENT_AFTER_S`). Source: livekit-agents 1.8.9 gives the request up after 10,
 those waits and outages counted. Date: 2026-11."""
 
+LATE_RESULT_WAIT_S = 0.1
+"""Seconds in which a request of the application may follow a tool's result that is told in words,
+so that both begin one turn. It comes some steps of the event loop later, if it comes.
+Source: our choice. Date: 2026-11."""
+
 # --- generations without a terminal event -------------------------------------------------------
 
 INTERRUPTED_AFTER_S = 3.0

@@ -12,8 +12,8 @@ from .._vendor.google.utils import get_tool_results_for_realtime
 from ..core import facts as f
 from ..core.coverage import Coverage
 from ..events import ToolResultRedelivered
-from ..log import logger
 from .history import SeedForm, seed_forms, told_text, told_turns
+from .unsupported import warn_of_removals, warn_of_replies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,6 +51,8 @@ class Context:
         # What the set-up of a fresh session says of the history.
         self._announced = False
         self._instructed: list[str] = []
+        self.plain_set_up = False
+        """Whether a set-up is as upstream's, because one with more in it was refused."""
         self.limit: int | None = None
         """How many items of the history a fresh session is told, the newest; None for all."""
         self.seeded = 0
@@ -60,11 +62,11 @@ class Context:
 
     def update(self, chat_ctx: llm.ChatContext) -> None:
         """Adopt the application's record, and tell the connection what is new in it."""
-        self._warn_of_removals(chat_ctx)
+        warn_of_removals(self._session._chat_ctx, chat_ctx)
         new = self._adopt(chat_ctx)
         results = [item for item in new if item.type == "function_call_output"]
         rest = [item for item in new if item.type != "function_call_output"]
-        self._tell(rest, complete=False)
+        self._tell(rest)
         self._pass_on(results)
 
     def _adopt(self, chat_ctx: llm.ChatContext) -> list[llm.ChatItem]:
@@ -90,25 +92,51 @@ class Context:
         self._session._chat_ctx = merged
         return told
 
-    def _tell(self, items: Sequence[llm.ChatItem], *, complete: bool) -> None:
+    def _tell(self, items: Sequence[llm.ChatItem]) -> None:
         turns = told_turns(items, self._session._calls.arguments)
         if turns:
             ids = [item.id for item in items]
-            event = ContextContent(turns=turns, turn_complete=complete, item_ids=ids)
+            event = ContextContent(turns=turns, turn_complete=False, item_ids=ids)
             self._session._send_client_event(event)
 
     def _pass_on(self, results: Sequence[llm.FunctionCallOutput]) -> None:
         """Answer calls, or tell their results where the session does not know of the call."""
         native, in_words = self._by_form(results)
+        self._answer(native)
+        if any(item.reply_required for item in in_words):
+            self._session._late_results.hold(in_words)
+        elif in_words:
+            self._tell(in_words)
+            self._delivered([], [], in_words)
+
+    def tell_late(
+        self, results: Sequence[llm.FunctionCallOutput], request: types.LiveClientContent | None
+    ) -> ContextContent | None:
+        """What tells results that were held, and asks for a reply; together with `request`.
+
+        Returns:
+            None where there is nothing to tell any more.
+        """
+        native, in_words = self._by_form(results)
+        self._answer(native)
+        if not in_words:
+            return None
+        self._delivered([], [], in_words)
+        turns = told_turns(in_words, self._session._calls.arguments)
+        asked = (request.turns if request is not None else None) or []
+        ids = [item.id for item in in_words]
+        return ContextContent(turns=[*turns, *asked], turn_complete=True, item_ids=ids)
+
+    def _answer(self, native: Sequence[llm.FunctionCallOutput]) -> None:
+        if not native:
+            return
         responses = self._responses(native)
-        self._warn_of_replies(native)
-        if native:
-            ids = [item.id for item in native]
-            event = ContextResponse(function_responses=responses, item_ids=ids)
-            self._session._send_client_event(event)
-        if in_words:
-            self._tell(in_words, complete=any(item.reply_required for item in in_words))
-        self._delivered(native, responses, in_words)
+        if not self._can_be_silent:
+            warn_of_replies(native)
+        ids = [item.id for item in native]
+        event = ContextResponse(function_responses=responses, item_ids=ids)
+        self._session._send_client_event(event)
+        self._delivered(native, responses, [])
 
     def answer_again(self, call_ids: Sequence[str]) -> None:
         """Answer calls that the server repeated; their tools do not run again (R10)."""
@@ -152,28 +180,6 @@ class Context:
         """Whether a result can ask for no reply; Vertex ignores that, blocking tools have none."""
         options = self._session._opts
         return options.tool_behavior == types.Behavior.NON_BLOCKING and not options.vertexai
-
-    def _warn_of_replies(self, results: Sequence[llm.FunctionCallOutput]) -> None:
-        """Upstream warns here, in the method that ours replaces."""
-        names = [result.name for result in results if not result.reply_required]
-        if names and not self._can_be_silent:
-            logger.warning(
-                "Gemini replies to every result of a blocking tool, also where none is asked for; "
-                "NON_BLOCKING tools can be silent",
-                extra={"functions": names},
-            )
-
-    def _warn_of_removals(self, record: llm.ChatContext) -> None:
-        """As `_warn_of_replies`."""
-        ids = {item.id for item in record.items}
-        calls = {item.call_id for item in record.items if item.type == "function_call"}
-        for item in self._session._chat_ctx.items:
-            if item.id in ids or (item.type == "message" and not item.content):
-                continue
-            if item.type == "function_call" and item.call_id in calls:
-                continue  # recorded under another id
-            logger.warning("an item was taken out of the context, but Gemini goes on knowing it")
-            return
 
     def _delivered(
         self,
@@ -307,7 +313,7 @@ class Context:
             self._adopt_handle(context)
             return False
         if resumed:
-            self._warn_of_removals(context)
+            warn_of_removals(session._chat_ctx, context)
         self._adopt(context)
         untold = self._coverage.open_items
         items = [item for item in session._chat_ctx.items if item.id in untold]
@@ -318,7 +324,8 @@ class Context:
         native, in_words = self._by_form(results)
         responses = self._responses(native)
         if resumed:
-            self._warn_of_replies(native)
+            if not self._can_be_silent:
+                warn_of_replies(native)
             await self._tell_difference(live, items, native, responses)
         else:
             await self._seed(live)

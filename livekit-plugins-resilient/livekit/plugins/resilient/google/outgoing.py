@@ -34,6 +34,7 @@ class Outgoing:
         are issued again by the driver, and both would be sent twice. An answer to a call that was
         refused belongs to the session that made the call.
         """
+        self._session._late_results.drop()
         queue = self._session._msg_ch
         for event in drain(queue):
             if isinstance(event, types.LiveClientRealtimeInput) and not self.keeps(event):

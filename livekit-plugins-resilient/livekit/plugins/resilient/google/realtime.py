@@ -26,19 +26,19 @@ from ..reply_timer import ReplyTimer
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
+from . import set_up
 from .activity import Activity
 from .context import Context
 from .failures import code_of
 from .late_content import LateContent
+from .late_results import LateResults
 from .outgoing import Outgoing
 from .pings import patient_pings, send_pings
 from .reply_request import reply_request
 from .requests import Requests
-from .set_up import compress_by_default, keep_transparency, seconds_of
 from .spoken import Spoken
 from .supervisor import Supervisor
 from .tool_calls import ToolCalls
-from .tool_schema import restore_schema_details
 from .turn_log import TurnLog
 from .turn_signs import can_be_interrupted, ending_of, holds_captions_only, thinks, thinks_aloud
 
@@ -97,6 +97,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._spoken = Spoken(self)
         self._speaker = SpeakerWatch(self._spoken.feed, lambda: self._driver.now)
         self._connected = self._suspected = self._speaks_in_vain = False
+        self._turn_finished = False
         self._turns = TurnLog(
             self._driver,
             may_pass_over=bool(realtime_model._opts.proactivity),
@@ -104,13 +105,12 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             interruptible=can_be_interrupted(realtime_model._opts),
         )
         self._thinks = thinks(realtime_model._opts)
-        # Whether a set-up is as upstream's, because one with more in it was refused.
-        self._plain_set_up = False
         self._requests = Requests(self)
         self._redrive_id: str | None = None
         # The reply about to open joins on behind what is playing, so it is no barge-in.
         self._joins = False
         self._late = LateContent()
+        self._late_results = LateResults(self)
         self._activity = Activity(self)
         self._calls = ToolCalls()
         self._stopping = Background()
@@ -119,7 +119,6 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._supervisor: Supervisor | None = None
         # Number of the connection that serves.
         self._connection = 0
-        self._turn_finished = False
         # Whether the connection that is left for the next serves until that does; None for neither.
         self._overlaps: bool | None = None
         self._mode: ReconnectMode = "fresh"
@@ -132,6 +131,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     async def aclose(self) -> None:
         self._driver.close()
+        self._late_results.drop()
         self._requests.close()
         self._speaker.detach()
         self._spoken.detach()
@@ -141,8 +141,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     def emit(self, event: Any, *args: Any) -> None:
         if event == "generation_created":
             self._speaker.watch(args[0].response_id, args[0], self)
-            emit = partial(super().emit, event, *args)
-            self._spoken.begins(args[0].response_id, emit)
+            self._spoken.begins(args[0].response_id, partial(super().emit, event, *args))
             return
         if event == "input_speech_started" and (self._joins or self._activity.released):
             return
@@ -168,10 +167,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if not self._connected:
             self._connection_log.dialling()
         config = super()._build_connect_config()
-        if not self._plain_set_up:
-            restore_schema_details(config.tools or [], self._tools)
-            compress_by_default(config, self._opts)
-            keep_transparency(config, self._opts)
+        if not self._context.plain_set_up:
+            set_up.extend(config, self._opts, self._tools)
         self._context.announce(config)
         return config
 
@@ -216,19 +213,18 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         """No connection serves any more; without an error, because we left it."""
         if not self._connected:
             return
-        now = self._driver.now
         self._connected = False
         self._late.next_turn()
         self._requests.disconnected()
         self._activity.disconnected()
         self._outgoing.sort_out()
-        self._driver.feed(f.Disconnected(now))
+        self._driver.feed(f.Disconnected(self._driver.now))
         if error is not None and self._resilience.playout_on_drop == "flush":
             generation = self._current_generation
             self._speaker.flush(None if generation is None else generation.response_id)
         if self._suspected:
             error = ConnectionSuspectedError()
-        code = None if error is None else code_of(error)
+        code, now = None if error is None else code_of(error), self._driver.now
         self._driver.tell(self._connection_log.ended(now, cause=error, code=code))
 
     def _mark_restart_needed(self, on_error: bool = False) -> None:
@@ -236,7 +232,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     def _handle_go_away(self, go_away: types.LiveServerGoAway) -> None:
         if self._supervisor is not None:
-            self._supervisor.go_away(seconds_of(go_away.time_left))
+            self._supervisor.go_away(set_up.seconds_of(go_away.time_left))
 
     # -- what the application asks for
 
@@ -262,6 +258,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._activity.sending(event)
         if isinstance(event, types.LiveClientContent) and event.turn_complete:
             self._end_mere_captions()
+            event = self._late_results.join(event)
             self._spoken.correct(event)
             self._late.next_turn()
         elif isinstance(event, types.LiveClientToolResponse):
@@ -400,6 +397,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         transcribed_at = self._turns.transcribed_at(generation.response_id)
         self._context.spoken(generation.input_id, now if transcribed_at is None else transcribed_at)
         self._context.spoken(generation.response_id, now)
+        self._late_results.reply_over()
 
     def _handle_tool_calls(self, tool_call: types.LiveServerToolCall) -> None:
         generation = self._current_generation
@@ -444,8 +442,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._send_client_event(reply_request(self._opts.model, instructions))
 
     def reissue(self, request_id: str) -> None:
-        if not self._activity.held:  # who holds the button is to be listened to
-            self._requests.reissue(request_id)
+        self._requests.reissue(request_id)
 
     def words_of(self, generation_id: str, audio_s: float) -> str:
         return self._turns.spoken(generation_id, self._resilience.speech_rate_cps, audio_s)

@@ -72,7 +72,7 @@ class Requests:
         Where it was to answer words that are lost, it says so.
         """
         request, session = self._sent.get(request_id), self._session
-        if request is None:
+        if request is None or session._activity.held:  # who holds the button is listened to
             return
         if session._activity.words_lost:
             session._activity.words_lost = False
@@ -111,6 +111,7 @@ class Requests:
 
     def _done(self, request_id: str, future: ReplyFuture) -> None:
         self._sent.pop(request_id, None)
+        self._session._late_results.reply_over()
         session, driver = self._session, self._session._driver
         if future.cancelled():
             driver.feed(f.ReplyCancelled(driver.now, request_id))

@@ -5,16 +5,27 @@ from __future__ import annotations
 import re
 
 from google.genai import types
+from livekit.agents import llm
 from livekit.agents.utils import is_given
 
 from .._vendor.google import realtime_api as _impl
+from .tool_schema import restore_schema_details
 
-__all__ = ["compress_by_default", "keep_transparency", "seconds_of"]
+__all__ = ["extend", "seconds_of"]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
-def compress_by_default(config: types.LiveConnectConfig, options: _impl._RealtimeOptions) -> None:
+def extend(
+    config: types.LiveConnectConfig, options: _impl._RealtimeOptions, tools: llm.ToolContext
+) -> None:
+    """Add to upstream's set-up what it leaves out."""
+    restore_schema_details(config.tools or [], tools)
+    _compress_by_default(config, options)
+    _keep_transparency(config, options)
+
+
+def _compress_by_default(config: types.LiveConnectConfig, options: _impl._RealtimeOptions) -> None:
     """Compress the context unless the application chose, which includes choosing None.
 
     Without it a session ends after 15 minutes of audio, or when its context is full. Trigger and
@@ -29,7 +40,7 @@ def compress_by_default(config: types.LiveConnectConfig, options: _impl._Realtim
         )
 
 
-def keep_transparency(config: types.LiveConnectConfig, options: _impl._RealtimeOptions) -> None:
+def _keep_transparency(config: types.LiveConnectConfig, options: _impl._RealtimeOptions) -> None:
     """Ask for transparent resumption where the application did: Vertex AI alone has it.
 
     Its handles say which client message was the last they stand for.

@@ -365,8 +365,8 @@ class Supervisor:
         session, context = self._session, self._session._context
         if context.form is SeedForm.ANNOUNCED and context.next_form():
             return True
-        if not session._plain_set_up:
-            session._plain_set_up = True
+        if not context.plain_set_up:
+            context.plain_set_up = True
             return True
         if context.in_set_up:
             context.tell_less()
