@@ -117,7 +117,7 @@ def differing(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, Any,
     elif isinstance(left, float) and isinstance(right, float):
         if not math.isclose(left, right, rel_tol=0.01, abs_tol=TOLERANCE_S):
             yield path, left, right
-    elif left != right:
+    elif left != right or isinstance(left, bool) != isinstance(right, bool):
         yield path, left, right
 
 

@@ -66,6 +66,18 @@ def _is_call_in_the_models_history(found: Difference, script: HealthyScript) -> 
     return (found.label, found.upstream) == ("function_call", MISSING)
 
 
+def _is_told_of_a_reconnect(found: Difference, script: HealthyScript) -> bool:
+    if script.provider != "gemini" or "Reconnected" not in script.permits:
+        return False
+    return (found.label, found.upstream) == ("session_reconnected", MISSING)
+
+
+def _is_result_of_a_cancelled_call(found: Difference, script: HealthyScript) -> bool:
+    if (script.provider, script.situation) != ("gemini", "talk-during-a-tool"):
+        return False
+    return (found.channel, found.label, found.ours) == ("wire", "1 toolResponse", MISSING)
+
+
 MEANT: tuple[Meant, ...] = (
     Meant(
         "pings",
@@ -101,6 +113,20 @@ MEANT: tuple[Meant, ...] = (
         "A fresh session must be told what a result answered.",
         "gemini-tool",
         _is_call_in_the_models_history,
+    ),
+    Meant(
+        "reconnected",
+        "Gemini's session says session_reconnected where a change makes it dial again",
+        "An application hears of it on every provider; upstream's Gemini session never says so.",
+        "gemini-new-tools",
+        _is_told_of_a_reconnect,
+    ),
+    Meant(
+        "cancelled-call",
+        "the result of a call that the Gemini server took back is not sent",
+        "The server knows that call no longer.",
+        "gemini-talk-during-a-tool",
+        _is_result_of_a_cancelled_call,
     ),
     Meant(
         "label",

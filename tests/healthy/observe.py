@@ -96,6 +96,7 @@ class Observer:
         self._names = {name: Names(count="history" not in name) for name in CHANNELS}
         self._spans = _SpanOrder()
         self._passed_on: Counter[str] = Counter()
+        self.errors: list[Exception] = []
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -133,7 +134,13 @@ class Observer:
                 self._see("model's history", item.type, item)
 
     def finish(self, call: HeadlessCall, server: SimulatedServer) -> None:
-        """Look at what the call left behind, once it is over."""
+        """Look at what the call left behind, once it is over.
+
+        Raises:
+            Exception: what went wrong while observing.
+        """
+        if self.errors:
+            raise self.errors[0]
         self._see_wire(server)
         self._see_heard(call)
         self._see_history(call)
@@ -276,7 +283,10 @@ def _watched_emit(observer: Observer) -> Any:
     original = rtc.EventEmitter.emit
 
     def emit(self: rtc.EventEmitter[Any], event: Any, *args: Any) -> None:
-        observer.emitted(self, event, args)
+        try:
+            observer.emitted(self, event, args)
+        except Exception as exc:  # must not become part of what is observed
+            observer.errors.append(exc)
         original(self, event, *args)
 
     return emit

@@ -67,8 +67,9 @@ def plain(value: Any, names: Names) -> Any:
         case BaseException():
             return {"class": type(value).__name__, "text": names.stable(str(value))[:_LONGEST]}
         case BaseModel():
-            kept = [n for n, field in type(value).model_fields.items() if not field.deprecated]
-            return _fields({name: getattr(value, name) for name in kept}, names)
+            known = type(value).model_fields.items()
+            own = {name: getattr(value, name) for name, field in known if not field.deprecated}
+            return _fields(own, names)
         case Mapping():
             return _fields(value, names)
         case list() | tuple() | set() | frozenset():

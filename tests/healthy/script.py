@@ -94,7 +94,7 @@ class Situation:
         server, model: keywords for the simulator and the model; a value for each provider where
             the mapping's keys are their names.
         call, agent: see `CallScript`.
-        settle_s: see `HealthyScript`.
+        permits, settle_s: see `HealthyScript`.
     """
 
     name: str
@@ -107,6 +107,7 @@ class Situation:
     model: Mapping[str, Any] = field(default_factory=dict)
     call: Callable[[], Mapping[str, Any]] = dict
     agent: Callable[[], Agent] | None = None
+    permits: frozenset[str] = frozenset()
     settle_s: float = SETTLE_S
 
 
@@ -159,7 +160,7 @@ def _script(
         mic_rate=MIC_RATE[provider],
         situation=situation.name,
         group=situation.group,
-        permits=twist.permits,
+        permits=situation.permits | twist.permits,
         spare_upstream=twist.spare_upstream,
         settle_s=situation.settle_s if twist.settle_s is None else twist.settle_s,
     )
@@ -182,12 +183,17 @@ def corpus() -> dict[str, HealthyScript]:
 
 
 def sample(scripts: Iterable[HealthyScript]) -> list[HealthyScript]:
-    """A part of the corpus for every day: of each model and situation one script.
+    """A part of the corpus for every day: of each situation one script.
 
-    The n-th situation of a model takes its n-th script, counted round, so that the sample has all
-    kinds of twists too and is the same on every machine.
+    Situations take turns with the providers where both have them, and the n-th takes its n-th
+    script, counted round: so the sample has all kinds of twists too, and is the same everywhere.
     """
-    groups: dict[tuple[str, str, str], list[HealthyScript]] = {}
+    situations: dict[tuple[str, str], dict[str, list[HealthyScript]]] = {}
     for script in scripts:
-        groups.setdefault((script.provider, script.flavour, script.situation), []).append(script)
-    return [alike[place % len(alike)] for place, alike in enumerate(groups.values())]
+        models = situations.setdefault((script.situation, script.flavour), {})
+        models.setdefault(script.provider, []).append(script)
+    chosen = []
+    for place, models in enumerate(situations.values()):
+        alike = list(models.values())[place % len(models)]
+        chosen.append(alike[place % len(alike)])
+    return chosen

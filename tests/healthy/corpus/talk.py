@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from google.oauth2.credentials import Credentials
+
 from livekit.plugins.resilient.testing import NoReply, Reply
 from tests.healthy import steps, twists
 from tests.healthy.script import PLAIN, Situation, Twist, add
@@ -138,6 +140,27 @@ for family in ("3.1", "3.8"):
         server = {**situation.server, "family": family}
         own = dataclasses.replace(situation, name=name, providers=("gemini",), server=server)
         add(own, PLAIN, *twists.before_the_answer(12))
+VERTEX: dict[str, Any] = {
+    "vertexai": True,
+    "project": "project",
+    "location": "us-central1",
+    "model": "gemini-live-2.5-flash-native-audio",
+    "api_key": None,
+    "credentials": Credentials(token="token"),  # type: ignore[no-untyped-call]
+}
+add(
+    dataclasses.replace(
+        BARGE_IN,
+        name="vertex",
+        sentence="The caller cuts into a story on Vertex AI",
+        providers=("gemini",),
+        server={**BARGE_IN.server, "vertex": True, "handle_while_busy": True},
+        model=VERTEX,
+    ),
+    PLAIN,
+    *twists.before_the_answer(10),
+    *twists.mid_reply(6),
+)
 add(
     Situation(
         name="two-barge-ins",
