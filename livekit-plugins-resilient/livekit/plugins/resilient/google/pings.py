@@ -57,7 +57,9 @@ async def send_pings(session: LiveSession, on_pong: Callable[[], None]) -> None:
             on_pong()
 
     if session.websocket is None:
-        return
+        while True:  # what cannot be asked is not taken for dead
+            on_pong()
+            await asyncio.sleep(PING_EVERY_S)
     with contextlib.suppress(ConnectionClosed):
         while True:
             pong = await session.websocket.ping()
