@@ -13,6 +13,7 @@ from google.genai.errors import APIError
 from google.genai.live import AsyncLive
 from livekit.agents import llm
 
+from livekit.plugins.resilient.core.limits import GEMINI_LIVENESS_TIMEOUT_S
 from livekit.plugins.resilient.google.realtime import RealtimeModel, RealtimeSession
 
 pytestmark = pytest.mark.virtual_time
@@ -131,6 +132,14 @@ async def test_a_stand_in_carries_a_session(connections: list[StandIn]) -> None:
         assert connections[1].texts() == ["in Paris"]
         assert [error.recoverable for error in errors] == [True]
     assert connections[1].closed
+
+
+async def test_a_stand_in_that_is_quiet_is_kept(connections: list[StandIn]) -> None:
+    """It cannot be pinged, so nothing is known of it."""
+    async with session_of(RealtimeModel(api_key="k")) as session:
+        await until(lambda: session._connected)
+        await asyncio.sleep(4 * GEMINI_LIVENESS_TIMEOUT_S)
+        assert len(connections) == 1
 
 
 def resuming(token: str) -> RealtimeModel:

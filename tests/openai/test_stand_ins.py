@@ -13,6 +13,8 @@ import pytest
 from livekit.agents import llm
 from livekit.plugins import resilient
 
+from livekit.plugins.resilient.core.limits import OPENAI_LIVENESS_TIMEOUT_S
+
 pytestmark = pytest.mark.virtual_time
 
 
@@ -112,6 +114,9 @@ async def test_a_stand_in_carries_a_session(flavour: str, make_http: type[Http])
     assert second.sent[0]["session"]["instructions"] == "Be brief."
     assert second.sent[1]["item"]["id"] == "item_1"
     assert [error.recoverable for error in errors] == [True]
+    # It cannot be pinged, so its silence says nothing.
+    await asyncio.sleep(4 * OPENAI_LIVENESS_TIMEOUT_S)
+    assert len(http.sockets) == 2
     await session.aclose()
     assert second.closed
     if isinstance(http, Lenient):
