@@ -12,6 +12,7 @@ import pytest
 from livekit.plugins.resilient.core import Bounds, Conversation, Fact
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import (
+    CloseStreams,
     Decision,
     FinaliseGeneration,
     FinaliseReason,
@@ -302,9 +303,20 @@ SPOKE = (CONNECTED, PONG, f.LocalSpeechHinted(9.0), f.LocalSpeechHinted(10.0))
 @pytest.mark.parametrize(
     ("facts", "sign", "at", "silent_s"),
     [
-        pytest.param((CONNECTED,), "nothing_arrived", 25.0, 25.0, id="nothing since connecting"),
+        pytest.param((CONNECTED, PONG), "nothing_arrived", 30.0, 25.0, id="nothing since a pong"),
         pytest.param(
-            (CONNECTED, f.MessageArrived(4.0)), "nothing_arrived", 29.0, 25.0, id="since a message"
+            (CONNECTED, PONG, f.MessageArrived(6.0)),
+            "nothing_arrived",
+            31.0,
+            25.0,
+            id="since a message",
+        ),
+        pytest.param(
+            (CONNECTED, PONG, f.Disconnected(6.0), f.Connected(7.0)),
+            "nothing_arrived",
+            32.0,
+            25.0,
+            id="of a peer that answered pings on the connection before",
         ),
         pytest.param(
             (CONNECTED, f.PongArrived(7.0)), "nothing_arrived", 32.0, 25.0, id="a pong is a byte"
@@ -343,9 +355,9 @@ SPOKE = (CONNECTED, PONG, f.LocalSpeechHinted(9.0), f.LocalSpeechHinted(10.0))
         ),
         pytest.param(
             (CONNECTED, *SPOKE[2:]),
-            "nothing_arrived",
-            25.0,
-            25.0,
+            "caller_unheard",
+            32.0,
+            32.0,
             id="a path that never answered is not known to be dead",
         ),
         pytest.param(
@@ -371,7 +383,7 @@ def test_each_sign_of_death(facts: tuple[Fact, ...], sign: str, at: float, silen
 @pytest.mark.parametrize(
     ("facts", "field"),
     [
-        ((CONNECTED,), "liveness_timeout_s"),
+        ((CONNECTED, PONG), "liveness_timeout_s"),
         (ASKED, "reply_silent_after_s"),
         (SPOKE, "unheard_after_s"),
     ],
@@ -514,9 +526,39 @@ def test_output_makes_a_reply_of_it(output: Fact) -> None:
 def test_words_that_may_be_no_turn_are_not_answered_by_force() -> None:
     conversation = after(*CAPTION, f.UserTurnEnded(10.0, certain=False))
     assert conversation.owes_reply
-    assert [type(d) for d in fires(conversation, 25.0)] == [FinaliseGeneration]
+    assert conversation.rests_from == float("-inf")
+    assert [type(d) for d in fires(conversation, 50.0)] == [FinaliseGeneration]
     assert conversation.next_deadline() is None
     assert not conversation.owes_reply
+
+
+def test_a_handover_asks_for_nothing_that_may_be_owed_to_nobody() -> None:
+    conversation = after(*CAPTION, f.UserTurnEnded(10.0, certain=False))
+    assert [type(d) for d in conversation.receive(f.Connected(11.0))] == [CloseStreams]
+    assert conversation.next_deadline() is None
+
+
+def test_a_peer_that_never_answers_pings_says_nothing_by_it() -> None:
+    bounds = changed(LIVE, unheard_after_s=None)
+    assert after(CONNECTED, f.MessageArrived(4.0), bounds=bounds).next_deadline() is None
+
+
+# --- what is written and not spoken -------------------------------------------------------------
+
+
+def test_a_written_reply_is_answered_with_when_it_is_over() -> None:
+    turn = (CONNECTED, f.UserTurnEnded(10.0), f.GenerationOpened(10.0, "g"))
+    conversation = after(*turn, f.TextReceived(11.0, "g"), f.GenerationEnded(12.0, "g"))
+    assert not conversation.owes_reply
+    assert conversation.next_deadline() is None
+
+
+@pytest.mark.parametrize("cut", [f.Disconnected(12.0)])
+def test_a_written_reply_that_is_cut_is_owed(cut: Fact) -> None:
+    turn = (CONNECTED, f.UserTurnEnded(10.0), f.GenerationOpened(10.0, "g"))
+    conversation = after(*turn, f.TextReceived(11.0, "g"), cut)
+    (redrive,) = conversation.receive(f.Connected(13.0))
+    assert isinstance(redrive, Redrive)
 
 
 def test_without_a_generation_they_are_forgotten_in_the_same_time() -> None:

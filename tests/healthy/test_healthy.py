@@ -68,8 +68,8 @@ def test_a_model_that_moves_the_call_is_found_out(
 
     bounds = options.ResilienceOptions.bounds
 
-    def hasty(self: Any, provider_liveness_s: float) -> Any:
-        made = bounds(self, provider_liveness_s)
+    def hasty(self: Any, provider: Any) -> Any:
+        made = bounds(self, provider)
         object.__setattr__(made, "unheard_after_s", 0.1)
         object.__setattr__(made, "speech_quiet_s", 0.1)
         return made

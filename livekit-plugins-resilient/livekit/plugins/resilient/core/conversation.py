@@ -92,7 +92,7 @@ class Conversation:
 
         None while something is. It may lie ahead, since a pause in the caller's voice is no end.
         """
-        busy = self._open is not None or self._replies.owes or self._replies.calls_open
+        busy = self.owes_open or self._replies.surely_owes or self._replies.calls_open
         if busy or self._speech.voice is not Voice.QUIET:
             return None
         last_at = self._speech.last_at
@@ -274,6 +274,7 @@ class Conversation:
     def _connected(self, fact: f.Connected) -> tuple[Decision, ...]:
         decisions: tuple[Decision, ...] = ()
         if self._link is Link.UP:  # a handover leaves the old session's work behind
+            self._replies.withdraw_doubtful()
             decisions = self._dropped(fact.at)
         if self._link is not Link.NEW:
             if fact.words_lost:
@@ -284,7 +285,12 @@ class Conversation:
             self._reconnected_at = fact.at if waited_for else None
         if fact.speaking:
             self._speech.voice = Voice.SPEAKING
-        self._liveness = Liveness(fact.at, fact.at, false_alarms=self._false_alarms)
+        self._liveness = Liveness(
+            fact.at,
+            fact.at,
+            answers_pings=self._liveness is not None and self._liveness.answers_pings,
+            false_alarms=self._false_alarms,
+        )
         return decisions
 
     def _slept(self, fact: f.LoopStalled) -> None:

@@ -53,6 +53,11 @@ class Replies:
         if self.owed is not None and self.owed.cause == "unanswered_turn":
             self.owed = None
 
+    def withdraw_doubtful(self) -> None:
+        """No fault makes up for an answer that was not certain to come."""
+        if self.owed is not None and not self.owed.certain:
+            self.owed = None
+
     def withdraw(self) -> None:
         """It was not certain to be owed, and nothing came of it."""
         self.owed = self._edge = None
@@ -180,6 +185,7 @@ class Replies:
         owed = self.owed
         mine = owed is not None and owed.answer == generation.id
         to_hear = generation.has_content and generation.heard_at is None
+        to_hear &= not generation.is_written or generation.received_s > 0
         if how == "cancelled" or generation.cancelled:
             if mine:
                 self.owed = None
@@ -196,6 +202,12 @@ class Replies:
                 self._fail(at, by_provider=how == "failed", retry_after_s=retry_after_s)
         elif to_hear:
             return ()  # what becomes of it shows at the speaker
+        elif generation.is_written:
+            # Who reads or speaks it is none of ours.
+            if mine:
+                self.owed = None
+                self._drop_edge()
+            return self._settle_question("rescued", generation)
         elif generation.has_call:
             if mine:
                 self._release()
@@ -267,6 +279,11 @@ class Replies:
     def owes(self) -> bool:
         """Whether anybody waits for a reply that has not been heard."""
         return self.owed is not None or bool(self._requests)
+
+    @property
+    def surely_owes(self) -> bool:
+        """The same, leaving out what may be owed to nobody."""
+        return bool(self._requests) or (self.owed is not None and self.owed.certain)
 
     @property
     def calls_open(self) -> bool:

@@ -188,6 +188,7 @@ class Generation:
     completed_at: float | None = None
     interrupted_at: float | None = None
     has_content: bool = False  # audio or text, not only a tool call
+    is_written: bool = False  # text that is not spoken here, or by somebody else
     has_call: bool = False
     heard_at: float | None = None  # first audio became audible
     position_s: float = 0.0  # heard at running_at, or where it stands still
@@ -243,6 +244,7 @@ class Generation:
                 self.output_at = fact.at
                 self.has_content = True
                 self.by_caption &= fact.is_caption
+                self.is_written |= not fact.is_caption
             case f.ToolCallOpened():
                 self.output_at = fact.at
                 self.has_call = True
@@ -332,14 +334,16 @@ class Speech:
 class Liveness:
     """When this connection last showed life, and since when something is expected of it.
 
-    `slowest_pong_s` is None until a ping was answered. `false_alarms` counts how often the caller's
-    voice raised a suspicion in this call since one last proved right.
+    `answers_pings` says whether the peer did so in this call; one that never does says nothing by
+    it. `slowest_pong_s` is None until a ping was answered. `false_alarms` counts how often the
+    caller's voice raised a suspicion in this call since one last proved right.
     """
 
     byte_at: float
     message_at: float
     hinted_at: float | None = None
     suspected: DeathSign | None = None
+    answers_pings: bool = False
     quiet_until: float = float("-inf")  # as the provider said
     slowest_pong_s: float | None = None
     false_alarms: int = 0
@@ -350,6 +354,7 @@ class Liveness:
 
     def pong_arrived(self, at: float, after_s: float) -> None:
         self.byte_at = at
+        self.answers_pings = True
         self.slowest_pong_s = max(after_s, self.slowest_pong_s or 0.0)
         if self.suspected == "nothing_arrived":
             self.suspected = None

@@ -53,8 +53,12 @@ def finalise_deadline(
     phase = generation.phase
     if phase is Phase.SILENT:
         # A turn that is still being transcribed belongs to the generation it opened (Gemini).
-        asked_at = owed.since if owed and owed.answer == generation.id else generation.opened_at
+        mine = owed if owed is not None and owed.answer == generation.id else None
+        asked_at = mine.since if mine is not None else generation.opened_at
         bound = _patience(bounds.silent_after_s, generation, bounds)
+        if bound is not None and generation.by_caption and not (mine and mine.certain):
+            # Nobody waits for it, so that there is time for the next turn to take it up.
+            bound = max(bound, bounds.working_after_s)
         return _after(max(generation.opened_at, asked_at), bound)
     if generation.interrupted:
         return _after(generation.interrupted_at, bounds.interrupted_after_s)
@@ -135,7 +139,7 @@ def liveness_deadline(
     if liveness.suspected is not None:
         return None
     first: Suspicion | None = None
-    if bounds.liveness_timeout_s is not None:
+    if bounds.liveness_timeout_s is not None and liveness.answers_pings:
         first = (liveness.byte_at + bounds.liveness_timeout_s, "nothing_arrived")
     if asked_at is not None and bounds.reply_silent_after_s is not None:
         silent_from = max(asked_at, liveness.message_at, liveness.quiet_until)

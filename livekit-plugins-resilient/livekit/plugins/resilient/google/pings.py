@@ -64,9 +64,7 @@ async def send_pings(session: LiveSession, on_pong: Callable[[float], None]) -> 
             on_pong(loop.time() - sent_at)
 
     if session.websocket is None:
-        while True:  # what cannot be asked is not taken for dead
-            on_pong()
-            await asyncio.sleep(PING_EVERY_S)
+        return  # what never answers is not taken for dead
     with contextlib.suppress(ConnectionClosed):
         while True:
             pong = asyncio.ensure_future(await session.websocket.ping())

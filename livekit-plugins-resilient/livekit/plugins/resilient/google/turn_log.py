@@ -145,6 +145,10 @@ class TurnLog:
                 self._asked_at = now
                 self._driver.feed(f.UserTurnEnded(now, certain=self._is_turn))
         for part in (content.model_turn.parts or []) if content.model_turn else []:
+            if part.text and not part.thought and not self._speaks:
+                self.understood_at = now
+                progress.transcribed(TranscriptDelta(part.text))
+                self._driver.feed(f.TextReceived(now, reply))
             data = part.inline_data.data if part.inline_data else None
             if data and takes_audio:
                 seconds = len(data) / 2 / _impl.OUTPUT_AUDIO_SAMPLE_RATE

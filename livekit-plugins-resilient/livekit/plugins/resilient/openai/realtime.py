@@ -107,7 +107,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             Telemetry("openai"),
         )
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
-        self._server_events = ServerEvents(self._driver)
+        self._server_events = ServerEvents(
+            self._driver, speaks=realtime_model.capabilities.audio_output
+        )
         self._record = Record(self)
         self._agent_record = AgentRecord(
             self._record.played_to_its_end, self._record.response_is_over

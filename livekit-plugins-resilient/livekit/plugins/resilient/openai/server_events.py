@@ -32,10 +32,16 @@ _ENDINGS: dict[str, f.Ending] = {
 
 
 class ServerEvents:
-    """Follows the raw events of one session. Events of other types are a sign of life, no more."""
+    """Follows the raw events of one session. Events of other types are a sign of life, no more.
 
-    def __init__(self, driver: Driver) -> None:
+    Args:
+        driver: Of the session.
+        speaks: Whether replies are spoken, so that their text is a caption.
+    """
+
+    def __init__(self, driver: Driver, *, speaks: bool = True) -> None:
         self._driver = driver
+        self._speaks = speaks
         self.response_id: str | None = None
         """The response that is open; None between responses."""
         self._discarded: str | None = None
@@ -85,7 +91,7 @@ class ServerEvents:
             ):
                 delta = TranscriptDelta(event["delta"], event.get("start_time"))
                 self._progress(event["item_id"]).transcribed(delta)
-                feed(f.TextReceived(now, response_id))
+                feed(f.TextReceived(now, response_id, is_caption=self._speaks))
             case "response.output_item.added" if response_id is not None:
                 item = event["item"]
                 if item.get("phase") == "commentary" or item.get("type") not in _ANSWERS:
