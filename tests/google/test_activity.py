@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pytest
 from google.genai import types
-from livekit.agents import vad
+from livekit.agents import function_tool, vad
 from livekit.plugins import google
 
 from livekit.plugins.resilient import ResilienceOptions
@@ -298,7 +298,13 @@ async def test_a_notice_waits_also(when: str) -> None:
         await stage.ask()
 
 
-@pytest.mark.parametrize("how", ["announced", "dropped"])
+@function_tool
+async def book() -> str:
+    """Book a table."""
+    return "booked"
+
+
+@pytest.mark.parametrize("how", ["announced", "dropped", "restarted"])
 async def test_nobody_speaks_while_the_button_is_held(how: str) -> None:
     """Where the connection has to be left all the same, the turn goes on with the next one."""
     away = [Fault(OnConnection(2), HangHandshake(4.0))] if how == "dropped" else []
@@ -307,7 +313,10 @@ async def test_nobody_speaks_while_the_button_is_held(how: str) -> None:
         turns = stage.server.script.turns
         stage.press()
         await stage.call.say(1.0)
-        await stage.server.do(GoAway(8.0) if how == "announced" else Abort())
+        if how == "restarted":
+            await stage.call.agent.update_tools([*stage.call.agent.tools, book])
+        else:
+            await stage.server.do(GoAway(8.0) if how == "announced" else Abort())
         await stage.server.wait_for("setupComplete", connection=2, timeout_s=30)
         await asyncio.sleep(25.0)
         assert stage.server.script.turns == turns
