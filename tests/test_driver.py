@@ -261,3 +261,13 @@ async def test_a_short_block_is_not_told_of() -> None:
     await asyncio.sleep(1.0)
     assert carrier.events == []
     assert driver.slept_s == pytest.approx(0.7)
+
+
+async def test_several_tasks_can_wait_for_the_next_fact() -> None:
+    driver, _ = make()
+    driver.feed(f.Connected(driver.now))
+    waiting = [asyncio.create_task(driver.next_fact(float("inf"))) for _ in range(2)]
+    await asyncio.sleep(1.0)
+    driver.feed(f.MessageArrived(driver.now))
+    done, _ = await asyncio.wait(waiting, timeout=1.0)
+    assert done == set(waiting)

@@ -10,6 +10,7 @@ from livekit.plugins import resilient
 
 from livekit.plugins.resilient.events import HandedOver, ResilienceEvent
 from livekit.plugins.resilient.testing import (
+    AtTime,
     Blackhole,
     Fault,
     HangHandshake,
@@ -76,7 +77,8 @@ async def test_messages_show_life_where_pongs_are_too_late() -> None:
 @pytest.mark.virtual_time
 async def test_a_connection_that_answers_at_last_is_kept() -> None:
     events: list[ResilienceEvent] = []
-    faults = [Fault(OnConnection(1), SlowPong(12.0)), Fault(OnConnection(2), HangHandshake(6.0))]
+    slow = Fault(AtTime(5.0, connection=1), SlowPong(12.0))  # it was quick before
+    faults = [slow, Fault(OnConnection(2), HangHandshake(6.0))]
     async with (
         OpenAIRealtimeServer(faults=faults) as server,
         HeadlessCall(model_of(server, events)) as call,

@@ -105,7 +105,7 @@ class Driver:
         self._taken_at = float("-inf")
         self._busy = False
         self._opened_at: dict[str, float] = {}
-        self._moved: asyncio.Future[None] | None = None
+        self._waiters: set[asyncio.Future[None]] = set()
         self._hint = SpeechHint() if options.speech_hint else None
         self.heard_speech_at: float | None = None
         """When the microphone last sounded like speech; None for never."""
@@ -123,7 +123,7 @@ class Driver:
         return self._conversation.rests_from
 
     async def rest(self, by: float, unless: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until nothing is under way and the caller has heard all; for one task at a time.
+        """Wait until nothing is under way and the caller has heard all.
 
         Args:
             by: How long, in monotonic seconds.
@@ -140,17 +140,16 @@ class Driver:
         return self.rests
 
     async def next_fact(self, by: float) -> None:
-        """Wait for a fact or a decision, at most until `by` in monotonic seconds.
-
-        For one task at a time.
-        """
+        """Wait for a fact or a decision, at most until `by` in monotonic seconds."""
         # Not `asyncio.wait_for`, which in Python before 3.12 swallows a cancellation that comes
         # together with the fact, as the end of a connection does.
-        self._moved = moved = self._loop.create_future()
+        moved = self._loop.create_future()
+        self._waiters.add(moved)
         timer = None if by == float("inf") else self._loop.call_at(by, _wake, moved)
         try:
             await moved
         finally:
+            self._waiters.discard(moved)
             if timer is not None:
                 timer.cancel()
 
@@ -279,8 +278,8 @@ class Driver:
                 self._receive(self._waiting.popleft())
         finally:
             self._busy = False
-            if self._moved is not None:
-                _wake(self._moved)
+            for waiter in self._waiters:
+                _wake(waiter)
             self._arm()
 
     def _receive(self, fact: f.Fact) -> None:

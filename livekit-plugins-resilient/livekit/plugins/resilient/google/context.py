@@ -100,8 +100,12 @@ class Context:
             self._session._send_client_event(event)
 
     def _pass_on(self, results: Sequence[llm.FunctionCallOutput]) -> None:
-        """Answer calls, or tell their results where the session does not know of the call."""
-        native, in_words = self._by_form(results)
+        """Answer calls, or tell their results where the session does not know of the call.
+
+        A call that no server made is the application's own invention, such as the one by which
+        livekit-agents gives the result of a tool that ran on; upstream answers it as any other.
+        """
+        native, in_words = self._by_form(results, answers_invented=True)
         self._answer(native)
         if any(item.reply_required for item in in_words):
             self._session._late_results.hold(in_words)
@@ -150,7 +154,7 @@ class Context:
         session._send_client_event(types.LiveClientToolResponse(function_responses=responses))
 
     def _by_form(
-        self, results: Iterable[llm.FunctionCallOutput]
+        self, results: Iterable[llm.FunctionCallOutput], *, answers_invented: bool = False
     ) -> tuple[list[llm.FunctionCallOutput], list[llm.FunctionCallOutput]]:
         session = self._session
         native: list[llm.FunctionCallOutput] = []
@@ -158,7 +162,9 @@ class Context:
         for result in results:
             if self._is_void(result):
                 self._coverage.withdrawn([result.id])
-            elif session._calls.is_known(result.call_id, session._connection):
+            elif session._calls.is_known(result.call_id, session._connection) or (
+                answers_invented and session._calls.came_on(result.call_id) is None
+            ):
                 native.append(result)
             else:
                 in_words.append(result)
