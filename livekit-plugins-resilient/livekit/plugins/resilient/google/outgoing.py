@@ -45,9 +45,10 @@ class Outgoing:
         session = self._session
         if session._connected or not isinstance(event, types.LiveClientRealtimeInput):
             return False
+        if not session._connection_log.was_connected:
+            return False  # what a caller says while the first one is set up is all heard
         if event.audio is None:
-            # Old pictures are of no use, and an activity is begun anew on the next connection.
-            return session._connection_log.was_connected
+            return True  # old pictures are of no use, an activity is begun anew on the next one
         if session._activity.ended_in_gap:
             return True  # not part of the turn
         samples = len(event.audio.data or b"") / 2
