@@ -123,16 +123,21 @@ def add(situation: Situation, *twists: Twist) -> None:
     Raises:
         ValueError: a name is taken.
     """
-    for twist in twists:
-        for provider in situation.providers:
-            if twist.faults and provider not in twist.faults:
-                continue
-            flavours = situation.flavours if provider == "openai" else ("plain",)
-            for flavour in flavours:
-                script = _script(situation, twist, provider, flavour)
-                if script.name in _SCRIPTS:
-                    raise ValueError(f"the name {script.name!r} is taken")
-                _SCRIPTS[script.name] = script
+    for script in scripts_of(situation, *twists):
+        if script.name in _SCRIPTS:
+            raise ValueError(f"the name {script.name!r} is taken")
+        _SCRIPTS[script.name] = script
+
+
+def scripts_of(situation: Situation, *twists: Twist) -> list[HealthyScript]:
+    """The scripts that `add` would register."""
+    return [
+        _script(situation, twist, provider, flavour)
+        for twist in twists
+        for provider in situation.providers
+        if not twist.faults or provider in twist.faults
+        for flavour in (situation.flavours if provider == "openai" else ("plain",))
+    ]
 
 
 def _script(

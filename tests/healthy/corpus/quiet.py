@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from openai.types.realtime.realtime_audio_input_turn_detection import ServerVad
 
 from livekit.plugins.resilient.testing import (
     After,
@@ -131,6 +132,48 @@ for name, sentence, run in (
         ),
         PLAIN,
     )
+
+
+async def idle_timeout(stage: Stage[Any]) -> None:
+    await stage.greet()
+    await stage.rest(6.0)
+    item, system = "item_000000000901", "item_000000000902"
+    content = [{"type": "input_text", "text": "The user has been quiet for 6 s."}]
+    written = {"id": system, "type": "message", "role": "system", "content": content}
+    timeout = "input_audio_buffer.timeout_triggered"
+    await steps.told(
+        stage,
+        {"type": timeout, "audio_start_ms": 0, "audio_end_ms": 6000, "item_id": item},
+        {"type": "input_audio_buffer.committed", "previous_item_id": None, "item_id": item},
+        {"type": "conversation.item.added", "previous_item_id": item, "item": written},
+        {"type": "conversation.item.done", "previous_item_id": item, "item": written},
+    )
+    stage.server.connections[1].respond("continuation")
+    await stage.next_segment()
+    await stage.call.agent_done()
+    await stage.rest(2.0)
+    await stage.ask()
+
+
+add(
+    Situation(
+        name="idle-timeout",
+        group="quiet",
+        sentence="The server asks by itself whether the caller is still there",
+        run=idle_timeout,
+        providers=("openai",),
+        model={
+            "turn_detection": ServerVad(
+                type="server_vad",
+                create_response=True,
+                interrupt_response=True,
+                idle_timeout_ms=6000,
+            )
+        },
+    ),
+    PLAIN,
+    *twists.mid_reply(6, nth=2),
+)
 
 
 def _limited(seconds: float) -> Send:

@@ -194,10 +194,27 @@ add(
 )
 add(
     Situation(
+        name="background-tool",
+        group="tools",
+        sentence="The tool does not block the model, which says no more until it has the result",
+        run=tool,
+        providers=("gemini",),
+        server={"replies": [CALL, TOLD]},
+        model={"tool_behavior": types.Behavior.NON_BLOCKING},
+        agent=lambda: Desk(tool_delay_s=6.0),
+    ),
+    PLAIN,
+    *twists.before_the_call(6),
+    *twists.after_the_result(8),
+)
+add(
+    Situation(
         name="words-after-a-call",
         group="tools",
         sentence="The model speaks again after its call, in the same turn",
         run=tool,
+        # On Gemini upstream takes such words for a turn that interrupts the tool.
+        providers=("openai",),
         server={"replies": [ToolCall("get_weather", WEATHER, trailing_text="One moment please.")]},
         agent=lambda: Desk(tool_delay_s=4.0),
     ),

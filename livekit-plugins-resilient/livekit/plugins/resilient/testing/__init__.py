@@ -115,6 +115,9 @@ if TYPE_CHECKING:
         TurnRequest,
         Word,
     )
+    from .threaded import (
+        ThreadedServer,
+    )
     from .virtual_time import (
         VirtualTimeHang,
         VirtualTimeLoop,
@@ -191,6 +194,7 @@ __all__ = [
     "StaleHandle",
     "Swallow",
     "TestBedError",
+    "ThreadedServer",
     "ToolCall",
     "ToolCalls",
     "TrailingAudio",
@@ -304,6 +308,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "TurnRequest",
         "Word",
     ),
+    "threaded": ("ThreadedServer",),
     "virtual_time": (
         "VirtualTimeHang",
         "VirtualTimeLoop",
