@@ -179,11 +179,13 @@ def main() -> int:
         work()
         return 0
     scripts = chosen(given.only, given.provider)
+    whole = not given.only and given.provider is None
+    if whole and given.markdown is None:
+        with_table(README.read_text(), MARKS, "")  # better now than after minutes
     rows = asyncio.run(run_all(scripts))
     print(*(row.result.text for row in rows if row.result.text), sep="\n\n")
     print()
     print_columns(table(rows))
-    whole = not given.only and given.provider is None
     missing = unmet(rows) if whole else []
     for name in missing:
         print(f"the meant difference {name!r} is met nowhere any more: take it out")

@@ -19,6 +19,10 @@ _LOOK_AHEAD = 12
 _AGREE = 2
 """Entries that must agree in a row before both sides count as being at the same place again."""
 
+BY_KIND = frozenset({"events", "model events"})
+"""Channels in which only things of one kind have an order. Metrics and a change of state come from
+tasks of their own; which is first, when a burst brings both, is decided by the kernel's pieces."""
+
 MISSING = "(nothing)"
 
 
@@ -56,7 +60,16 @@ def compare(upstream: Observation, ours: Observation) -> list[Difference]:
     """Every difference, by channel; a channel that cannot be aligned again ends with one."""
     found: list[Difference] = []
     for channel in CHANNELS:
-        found += _sequences(channel, upstream.channels[channel], ours.channels[channel])
+        theirs, own = upstream.channels[channel], ours.channels[channel]
+        if channel not in BY_KIND:
+            found += _sequences(channel, theirs, own)
+            continue
+        for kind in dict.fromkeys(seen.label for seen in (*theirs, *own)):
+            found += _sequences(
+                channel,
+                [seen for seen in theirs if seen.label == kind],
+                [seen for seen in own if seen.label == kind],
+            )
     return found
 
 

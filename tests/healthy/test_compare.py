@@ -48,6 +48,15 @@ def test_another_order_is_a_difference() -> None:
     assert differences(frames("a", "b", "c", "d"), frames("a", "c", "b", "d"))
 
 
+def test_events_of_different_kinds_have_no_order_at_one_moment() -> None:
+    upstream, ours = Observation(), Observation()
+    upstream.channels["events"] = [Seen("state", 1, 4.0), Seen("usage", 2, 4.0)]
+    ours.channels["events"] = list(reversed(upstream.channels["events"]))
+    assert compare(upstream, ours) == []
+    ours.channels["events"][0] = Seen("usage", 2, 5.0)
+    assert [found.path for found in compare(upstream, ours)] == ["@"]
+
+
 def test_what_cannot_be_aligned_ends_with_one_difference() -> None:
     (found,) = differences(frames("a", *"bcde"), frames("a", *("x" * 20)))
     assert (found.upstream, found.ours) == ("b > c > d > e", "x > x > x > x > x")
