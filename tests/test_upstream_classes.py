@@ -155,7 +155,14 @@ def test_a_label_and_a_repr_name_our_class() -> None:
 # -- whose methods run
 
 # Noted by Python for a class itself.
-IRRELEVANT = {"__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"}
+IRRELEVANT = {
+    "__annotations__",
+    "__doc__",
+    "__firstlineno__",
+    "__module__",
+    "__qualname__",
+    "__static_attributes__",
+}
 
 
 @every_class

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -44,9 +45,33 @@ def _is_close_code(found: Difference, script: HealthyScript) -> bool:
 
 
 def _is_label(found: Difference, script: HealthyScript) -> bool:
-    return found.path.endswith(".label") and str(found.ours).startswith(
-        "livekit.plugins.resilient."
-    )
+    own = str(found.ours)
+    if found.channel == "logs":
+        return "livekit.plugins.resilient." in own and _unnamed(own) == _unnamed(found.upstream)
+    return found.path.endswith(".label") and own.startswith("livekit.plugins.resilient.")
+
+
+def _unnamed(text: object) -> str:
+    return re.sub(r"livekit\.\S+RealtimeModel", "", str(text))
+
+
+def _is_a_warning_in_our_words(found: Difference, script: HealthyScript) -> bool:
+    if script.provider != "gemini" or (found.channel, found.label) != ("logs", "WARNING"):
+        return False
+    pairs = {
+        "a tool result wants no reply": "Gemini replies to every result",
+        "Gemini Live does not support removing messages": "an item was taken out of the context",
+    }
+    theirs, own = str(found.upstream), str(found.ours)
+    return any(theirs.startswith(a) and own.startswith(b) for a, b in pairs.items())
+
+
+def _is_an_answer_given_once(found: Difference, script: HealthyScript) -> bool:
+    if script.provider != "gemini" or not script.situation.startswith("asynchronous-tool"):
+        return False
+    if found.channel == "logs":
+        return str(found.upstream).startswith("Gemini Live does not support removing messages")
+    return found.channel == "wire" and found.label == "1 toolResponse"
 
 
 def _is_cut_to_what_was_heard(found: Difference, script: HealthyScript) -> bool:
@@ -122,6 +147,20 @@ MEANT: tuple[Meant, ...] = (
         _is_told_of_a_reconnect,
     ),
     Meant(
+        "own-words",
+        "Gemini's warnings of removed messages, and of results that want no reply, read differently",
+        "On the same occasions; upstream's sentences are upstream's.",
+        "gemini-silent-tool",
+        _is_a_warning_in_our_words,
+    ),
+    Meant(
+        "answered-once",
+        "a Gemini call whose tool runs on is answered once, not again with its final result",
+        "Each result goes to the model once.",
+        "gemini-asynchronous-tool",
+        _is_an_answer_given_once,
+    ),
+    Meant(
         "cancelled-call",
         "the result of a call that the Gemini server took back is not sent",
         "The server knows that call no longer.",
@@ -130,7 +169,7 @@ MEANT: tuple[Meant, ...] = (
     ),
     Meant(
         "label",
-        "metrics and spans are labelled with the name of our class",
+        "metrics, spans and one message of livekit-agents have the name of our class",
         "The label is the name of the class that the application made.",
         "openai-greeting",
         _is_label,

@@ -61,12 +61,6 @@ def scenarios(kinds: Iterable[str] | None = None) -> list[tuple[str, Run]]:
     ]
 
 
-def healthy_sample() -> list[tuple[str, Run]]:
-    """The sample of the healthy corpus. `tests/healthy` gives (name, coroutine function) pairs;
-    each call is played on a loop of its own and raises where ours differs from upstream's."""
-    return []
-
-
 def _seconds(entry: Scenario) -> float:
     async def measure() -> float:
         began_at = asyncio.get_running_loop().time()

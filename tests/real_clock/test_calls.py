@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.real_clock import healthy
 from tests.real_clock.runner import Play, Runner, plays
-from tests.real_clock.selection import FASTEST, LOADED_KINDS, healthy_sample, scenarios
+from tests.real_clock.selection import FASTEST, LOADED_KINDS, scenarios
 from tests.scenarios.registry import catalogue
 
 
@@ -19,8 +20,13 @@ def test_our_model_survives_on_a_loaded_loop(play: Play, runner: Runner) -> None
     runner.result(play)
 
 
-@pytest.mark.parametrize("play", plays(healthy_sample()), ids=str)
+@pytest.mark.parametrize("play", plays(healthy.sample()), ids=str)
 def test_a_healthy_call_is_left_alone(play: Play, runner: Runner) -> None:
+    runner.result(play)
+
+
+@pytest.mark.parametrize("play", plays(healthy.sample(healthy.LOADED), loaded=True), ids=str)
+def test_a_healthy_call_is_left_alone_on_a_loaded_loop(play: Play, runner: Runner) -> None:
     runner.result(play)
 
 

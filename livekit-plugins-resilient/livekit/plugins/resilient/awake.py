@@ -12,11 +12,9 @@ from typing import TypeVar
 
 from .core.limits import LATE_AFTER_S, LOOK_EVERY_S, READ_WITHIN_S
 
-__all__ = ["Countdown", "sleep", "within"]
+__all__ = ["Countdown", "Meter", "sleep", "within"]
 
 _T = TypeVar("_T")
-
-_CANCEL_AGAIN_S = 0.1
 
 
 class Countdown:
@@ -48,6 +46,29 @@ class Countdown:
             self.left_s = max(self.left_s, READ_WITHIN_S)
 
 
+class Meter:
+    """Notices how long the loop is blocked, from its making until `stop`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._slept_s = 0.0
+        self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
+
+    @property
+    def slept_s(self) -> float:
+        """Seconds so far, those included of a block that has just ended."""
+        late_s = self._loop.time() - self._timer.when()
+        return self._slept_s + (late_s if late_s >= LATE_AFTER_S else 0.0)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        self._slept_s = self.slept_s
+        self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
+
+
 async def within(awaitable: Awaitable[_T], seconds: float) -> _T:
     """The result of `awaitable`, which is cancelled where it takes longer.
 
@@ -66,9 +87,10 @@ async def within(awaitable: Awaitable[_T], seconds: float) -> _T:
         if task.done():
             return task.result()
     finally:
-        while not task.done():
+        if not task.done():
+            # Once: it may have to close what it had opened.
             task.cancel()
-            await asyncio.wait({task}, timeout=_CANCEL_AGAIN_S)
+            await asyncio.wait({task})
     raise asyncio.TimeoutError
 
 

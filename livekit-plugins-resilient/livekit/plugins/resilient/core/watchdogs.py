@@ -51,23 +51,23 @@ def finalise_deadline(
     audio holds the bounds that follow what the caller has heard.
     """
     phase = generation.phase
+    mine = owed if owed is not None and owed.answer == generation.id else None
+    if generation.by_caption and not generation.interrupted and not (mine and mine.certain):
+        # Nobody waits for it, and the next turn may still take it up: upstream would let it.
+        since = (
+            generation.last_sign_at if mine is None else max(generation.last_sign_at, mine.since)
+        )
+        return since + bounds.working_after_s
     if phase is Phase.SILENT:
         # A turn that is still being transcribed belongs to the generation it opened (Gemini).
-        mine = owed if owed is not None and owed.answer == generation.id else None
         asked_at = mine.since if mine is not None else generation.opened_at
         bound = _patience(bounds.silent_after_s, generation, bounds)
-        if bound is not None and generation.by_caption and not (mine and mine.certain):
-            # Nobody waits for it, so that there is time for the next turn to take it up.
-            bound = max(bound, bounds.working_after_s)
         return _after(max(generation.opened_at, asked_at), bound)
     if generation.interrupted:
         return _after(generation.interrupted_at, bounds.interrupted_after_s)
     heard_at = generation.heard_all_at(ahead)
     if heard_at is None:
         return None
-    if generation.by_caption and (owed is None or owed.answer != generation.id):
-        # Late words of the agent's; until they are done with, they hold up the application.
-        return _after(generation.last_sign_at, bounds.complete_after_s)
     if phase is Phase.COMPLETE and generation.completed_at is not None:
         return _after(max(heard_at, generation.completed_at), bounds.complete_after_s)
     bound = _patience(bounds.stalled_after_s, generation, bounds)

@@ -155,5 +155,9 @@ async def dial(
     resumption = config.session_resumption
     stack = AsyncExitStack()
     entering = stack.enter_async_context(client.aio.live.connect(model=model, config=config))
-    live = LiveSession(await within(entering, timeout_s))
+    try:
+        live = LiveSession(await within(entering, timeout_s))
+    except BaseException:
+        await stack.aclose()  # it may have come up just as it was given up
+        raise
     return Line(live, stack, resumed=bool(resumption is not None and resumption.handle))

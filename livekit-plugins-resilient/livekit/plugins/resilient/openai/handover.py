@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from aiohttp import WSServerHandshakeError
 from livekit.agents import APIConnectionError
 
+from ..awake import within
 from ..background import Background
 from ..log import logger
 from .standby import Standby
@@ -165,7 +166,9 @@ class Handover:
         """
         dial_by = self._driver.now + self._connect_timeout_s
         try:
-            socket = await self._session._create_ws_conn()
+            socket = await within(self._session._create_ws_conn(), self._connect_timeout_s)
+        except asyncio.TimeoutError as e:
+            raise APIConnectionError("the dial took too long") from e
         except APIConnectionError as e:
             refusal = e.__cause__
             if isinstance(refusal, WSServerHandshakeError) and refusal.status in _REFUSED_OVERLAP:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from livekit.agents import APIConnectionError, APIError
 
 from .. import awake
-from ..awake import within
+from ..awake import Meter, within
 from ..core.renewal import Renewal
 from ..dialling import Dialling, Outages
 from ..errors import ConnectionSuspectedError
@@ -32,6 +32,9 @@ __all__ = ["Supervisor"]
 
 _CANCEL_AGAIN_S = 0.1
 
+# By which upstream's limit of a dial, which counts while the loop is blocked, is longer than ours.
+_UPSTREAM_LATER_S = 60.0
+
 
 class Supervisor:
     """Keeps one session connected. Reads and writes the session's own connection state."""
@@ -45,8 +48,9 @@ class Supervisor:
         self._outages = Outages(dialling, self._fallback)
         renewal = Renewal(session._renewal_limits())
         self._handover = Handover(session, renewal, self._connect_timeout_s, self._moved)
-        # Upstream bounds its own part of a dial, and has its own timer of a connection's age.
-        session._opts.conn_options = dataclasses.replace(given, timeout=self._connect_timeout_s)
+        # Upstream has its own limit of a dial, and its own timer of a connection's age.
+        least_s = self._connect_timeout_s + _UPSTREAM_LATER_S
+        session._opts.conn_options = dataclasses.replace(given, timeout=least_s)
         session._opts.max_session_duration = None
         self._loop = asyncio.get_running_loop()
         self._served = False
@@ -83,8 +87,12 @@ class Supervisor:
         """Serve over one connection, or what takes its place; returns where that is no failure."""
         began_at = self._loop.time()
         timeout_s = self._outages.dialling(began_at)
-        answer_by = began_at + timeout_s
-        wire = Wire(await self._dial(timeout_s), self._session._driver.feed)
+        meter = Meter()
+        try:
+            wire = Wire(await self._dial(timeout_s), self._session._driver.feed)
+        finally:
+            meter.stop()
+        answer_by = began_at + timeout_s + meter.slept_s
         try:
             # The first connection is told all by what upstream has queued.
             if self._served:
@@ -105,14 +113,12 @@ class Supervisor:
             raise
 
     async def _dial(self, timeout_s: float) -> Any:
-        log, opts = self._session._connection_log, self._session._opts
+        log = self._session._connection_log
         log.dialling()
-        given, opts.conn_options = (
-            opts.conn_options,
-            dataclasses.replace(opts.conn_options, timeout=timeout_s),
-        )
         try:
-            return await self._session._create_ws_conn()
+            return await within(self._session._create_ws_conn(), timeout_s)
+        except asyncio.TimeoutError as e:
+            raise APIConnectionError("the dial took too long") from e
         # Upstream wraps what aiohttp raises, and not what the standard library does.
         except (APIConnectionError, ValueError, ImportError) as e:
             hopeless = log.failed(e)
@@ -120,8 +126,6 @@ class Supervisor:
             if final is None:
                 raise
             raise final from e.__cause__ or e
-        finally:
-            opts.conn_options = given
 
     async def _restore(self, wire: Wire, answer_by: float) -> None:
         try:
