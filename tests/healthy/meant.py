@@ -74,6 +74,15 @@ def _is_an_answer_given_once(found: Difference, script: HealthyScript) -> bool:
     return found.channel == "wire" and found.label == "1 toolResponse"
 
 
+def _is_a_dial_given_up(found: Difference, script: HealthyScript) -> bool:
+    if script.provider != "openai" or script.name not in (
+        "openai-hang-up-at-once",
+        "openai-hang-up-on-request",
+    ):
+        return False
+    return found.channel in ("wire", "end")
+
+
 def _is_cut_to_what_was_heard(found: Difference, script: HealthyScript) -> bool:
     own = found.channel == "model's history"
     if not own and found.channel not in ("history", "agent's history"):
@@ -148,7 +157,7 @@ MEANT: tuple[Meant, ...] = (
     ),
     Meant(
         "own-words",
-        "Gemini's warnings of removed messages, and of results that want no reply, read differently",
+        "Gemini's warnings of removed messages and of results that want no reply are worded anew",
         "On the same occasions; upstream's sentences are upstream's.",
         "gemini-silent-tool",
         _is_a_warning_in_our_words,
@@ -159,6 +168,13 @@ MEANT: tuple[Meant, ...] = (
         "Each result goes to the model once.",
         "gemini-asynchronous-tool",
         _is_an_answer_given_once,
+    ),
+    Meant(
+        "dial-given-up",
+        "OpenAI's connection is given up, not first told all, where the caller hangs up at once",
+        "Hanging up takes less than a second, whatever the server does.",
+        "openai-hang-up-at-once",
+        _is_a_dial_given_up,
     ),
     Meant(
         "cancelled-call",

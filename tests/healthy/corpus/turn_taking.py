@@ -144,18 +144,6 @@ for name, sentence, run in (
         *(twists.mid_reply(6, nth=2) if name == "push-to-talk" else ()),
         *(twists.before_the_response(8, nth=2) if name == "push-to-talk" else ()),
     )
-add(
-    Situation(
-        name="push-to-talk",
-        group="turn taking",
-        sentence="The app marks where the caller begins and asks for a reply at the end",
-        run=gemini_push_to_talk,
-        providers=("gemini",),
-        model=MANUAL,
-        call=_by_hand,
-    ),
-    PLAIN,
-)
 for name, sentence, call in (
     ("local-vad", "A VAD of the app hears the caller's turns", _by_vad),
     ("turn-detector", "A turn detector of the app ends the caller's turns", _by_detector),

@@ -163,10 +163,11 @@ INTERRUPTED_AFTER_S = 3.0
 the 2 s in which livekit-agents tells a false interruption. Source: livekit-agents 1.8.9
 `false_interruption_timeout`; report livekit/livekit#4484. Date: 2026-11."""
 
-COMPLETE_AFTER_S = 5.0
-"""Seconds after the caller has heard complete output. Gemini delays the terminal event until it
-believes playback is over, so its clock may run late. Source: google-genai 3.6.1 docstrings;
-report livekit/agents#6421. Date: 2026-11."""
+COMPLETE_AFTER_S = 25.0
+"""Seconds after the caller has heard complete output, unless the next turn begins before. Gemini
+delays the terminal event until it believes playback is over, so its clock may run late, and until
+then nothing is lost. Source: google-genai 3.6.1 docstrings; report livekit/agents#6421; our healthy
+corpus, with pauses of up to 20. Date: 2026-11."""
 
 STALLED_AFTER_S = 30.0
 """Seconds after the caller has heard all that arrived and no more did. Well above every pause that
