@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from livekit.plugins.resilient.testing import (
     UserStops,
 )
 from livekit.plugins.resilient.testing.faults import Trigger
+from livekit.plugins.resilient.testing.heard import HeardSegment
 from livekit.plugins.resilient.testing.server import SimulatedServer
 
 Which: TypeAlias = Literal["upstream", "ours"]
@@ -94,6 +96,14 @@ class FallbackCall:
         await self.servers[by].wait_for("open", timeout_s=120)
         return float(self.servers[by].dials()[0].at - since)
 
+    async def spoken_unasked(self, *, by: int = 1, within_s: float = 30.0) -> list[HeardSegment]:
+        """What the caller hears of the server with this index while nobody says a word."""
+        await self.servers[by].wait_for("open", timeout_s=120)
+        opened_at = self.servers[by].dials()[0].at
+        await asyncio.sleep(within_s)
+        started = [(segment, segment.started_at) for segment in self.call.heard.segments]
+        return [segment for segment, at in started if at is not None and at >= opened_at]
+
 
 @asynccontextmanager
 async def calling(
@@ -103,6 +113,8 @@ async def calling(
     *,
     cooldown: float = 10.0,
     given: Mapping[str, Any] | None = None,
+    regenerates: bool = True,
+    call: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[FallbackCall]:
     """Hold a call on one model for each server.
 
@@ -112,6 +124,8 @@ async def calling(
         servers: Not started.
         cooldown: Of the adapter.
         given: Keywords of each model.
+        regenerates: Whether the adapter may have the next model speak.
+        call: Keywords of the call.
     """
     each = [which] * len(servers) if isinstance(which, str) else which
     async with AsyncExitStack() as opened:
@@ -121,7 +135,9 @@ async def calling(
             _MODELS[whose, provider](**one.model_kwargs(**(given or {})))
             for whose, provider, one in zip(each, order, servers, strict=True)
         ]
-        adapter = llm.RealtimeModelFallbackAdapter(models, cooldown=cooldown)
+        adapter = llm.RealtimeModelFallbackAdapter(
+            models, cooldown=cooldown, regenerate_on_swap=regenerates
+        )
         left: list[Any] = []
 
         def note(event: Any) -> None:
@@ -129,8 +145,8 @@ async def calling(
                 left.append(servers[models.index(event.realtime_model)])
 
         adapter.on("realtime_availability_changed", note)
-        call = HeadlessCall(adapter, mic=ScriptedMicrophone(frame_ms=60))
-        async with call:
-            yield FallbackCall(call, adapter, servers, left)
-        assert call.close_problem is None
-        assert call.leftover_tasks() == []
+        held = HeadlessCall(adapter, mic=ScriptedMicrophone(frame_ms=60), **(call or {}))
+        async with held:
+            yield FallbackCall(held, adapter, servers, left)
+        assert held.close_problem is None
+        assert held.leftover_tasks() == []

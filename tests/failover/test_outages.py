@@ -187,3 +187,9 @@ def test_an_outage_that_another_model_ended_is_forgotten() -> None:
     later = outages(fallback, connected_at=None)
     assert later.dialling(103.0 + HEALTHY_S) == TIMEOUT_S
     assert later.lost(165.0, 0.0) == 0.0
+
+
+def test_a_timer_that_fires_early_by_the_clocks_resolution_is_no_reason_to_dial_again() -> None:
+    made = outages(FakeFallback(0.0))
+    made.lost(1004.75, 0.0)
+    assert made.lost(1007.4999999999932, 0.0) is None

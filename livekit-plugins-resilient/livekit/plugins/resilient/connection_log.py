@@ -28,6 +28,11 @@ class ConnectionLog:
         """Whether the session ever had a connection that held its context."""
         return self._was_connected
 
+    @property
+    def ended_at(self) -> float | None:
+        """When the connection was lost, while none serves."""
+        return self._ended_at
+
     def dialling(self) -> None:
         """Note an attempt to connect."""
         self._attempts += 1

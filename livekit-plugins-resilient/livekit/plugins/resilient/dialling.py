@@ -14,6 +14,9 @@ from .options import ResilienceOptions
 
 __all__ = ["Dialling", "Outages"]
 
+# A loop may fire a timer early by its clock's resolution.
+_TIMER_SLACK_S = 0.001
+
 
 @dataclass(frozen=True)
 class Dialling:
@@ -139,7 +142,7 @@ class Outages:
         if after_s is None or other_in_s is None:
             return wait_s
         left_s = since + after_s - now
-        if other_in_s <= 0 and (at_once or left_s <= FAILOVER_LAST_DIAL_S):
+        if other_in_s <= 0 and (at_once or left_s <= FAILOVER_LAST_DIAL_S + _TIMER_SLACK_S):
             return None
         return min(wait_s, max(left_s - FAILOVER_LAST_DIAL_S, other_in_s))
 

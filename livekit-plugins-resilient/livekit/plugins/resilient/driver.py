@@ -37,6 +37,7 @@ from .events import (
 )
 from .log import logger
 from .options import ResilienceOptions
+from .owed_reply import Left
 from .speech_hint import SpeechHint
 from .telemetry import Telemetry
 from .wording import RedriveContext, redrive_text, tail
@@ -175,6 +176,17 @@ class Driver:
         if rests_from is None or heard_from is None:
             return float("inf")
         return max(rests_from, heard_from)
+
+    def left(self, *, words_lost: bool) -> Left:
+        """What this session leaves to another, should it end now; see `Conversation.left`."""
+        owed = self._conversation.left(self.now, words_lost=words_lost)
+        return Left(
+            None if owed is None else self._context_of(owed),
+            requested=self._conversation.owes_reply,
+            spoke_at=self.heard_speech_at,
+            quiet_s=self._options.speech_quiet_s,
+            wording=self._options.redrive_instructions,
+        )
 
     def feed(self, fact: f.Fact) -> None:
         """Take a fact and carry out what it leads to.
@@ -344,16 +356,19 @@ class Driver:
             for request_id in decision.request_ids:
                 self._carrier.reissue(request_id)
             return
+        self._carrier.redrive(
+            decision.redrive_id,
+            redrive_text(self._context_of(decision), self._options.redrive_instructions),
+        )
+
+    def _context_of(self, decision: Redrive) -> RedriveContext:
         words = ""
         if decision.generation_id is not None:
             # What arrived plays on, so by the time of the reply all of it has been heard.
             finishes = self._options.playout_on_drop == "finish"
             heard_s = decision.received_s if finishes else decision.heard_s
             words = self._carrier.words_of(decision.generation_id, heard_s)
-        context = RedriveContext(decision.cause, tail(words))
-        self._carrier.redrive(
-            decision.redrive_id, redrive_text(context, self._options.redrive_instructions)
-        )
+        return RedriveContext(decision.cause, tail(words))
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

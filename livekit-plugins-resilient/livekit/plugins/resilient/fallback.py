@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from livekit import rtc
+
+from .owed_reply import Left, OwedReply
 
 __all__ = ["Fallback", "GivenUp", "seconds_until_taken_over"]
 
@@ -88,6 +90,23 @@ class Fallback:
     def _swap(self) -> asyncio.Task[Any] | None:
         swap = getattr(self._holder(), "_swap_task", None)
         return swap if isinstance(swap, asyncio.Task) and not swap.done() else None
+
+    def leave(self, left: Left, emit: Callable[[], None]) -> None:
+        """Emit the session's final error, and have the model that takes over asked for what is
+        owed.
+
+        Args:
+            left: What the session leaves behind.
+            emit: Emits the error, on which the adapter lets go of the session.
+        """
+        reply: OwedReply | None = None
+        if (holder := self._holder()) is not None:
+            with contextlib.suppress(Exception):  # another make of adapter
+                reply = OwedReply(holder, left)
+        emit()
+        if reply is not None:
+            with contextlib.suppress(Exception):
+                reply.follow()
 
     @property
     def given_up(self) -> GivenUp | None:

@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 from livekit import rtc
 
-__all__ = ["SpeechHint"]
+__all__ = ["HINT_LASTS_S", "SpeechHint"]
 
 LEVEL = 500.0
 """RMS, of 16-bit samples, above which a frame counts: some -36 dBFS, between the noise floor of a
@@ -21,6 +21,10 @@ Source: our choice. Date: 2026-11."""
 LOOKS, LOUD_LOOKS = 5, 3
 """Of the last five looks three must be loud: 0.3 s in half a second tell speech from a click.
 Source: our choice. Date: 2026-11."""
+
+HINT_LASTS_S = LOOKS * LOOK_EVERY_S
+"""Seconds after a hint within which speech is still under way: what it was taken from. Source: the
+two above. Date: 2026-11."""
 
 
 class SpeechHint:

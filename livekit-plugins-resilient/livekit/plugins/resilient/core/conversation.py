@@ -12,7 +12,14 @@ from typing_extensions import assert_never  # typing has it from 3.11 on
 
 from . import facts as f
 from . import watchdogs
-from .decisions import CloseStreams, Decision, FinaliseGeneration, RecordFirstAudio, SuspectDead
+from .decisions import (
+    CloseStreams,
+    Decision,
+    FinaliseGeneration,
+    RecordFirstAudio,
+    Redrive,
+    SuspectDead,
+)
 from .facts import IllegalFactError
 from .limits import READ_WITHIN_S, SLOWEST_START_S, TRACKED_GENERATIONS, Bounds
 from .replies import How, Replies
@@ -117,6 +124,17 @@ class Conversation:
         if self._open is None:
             return False
         return not self._open.by_caption or self._replies.waits_for(self._open)
+
+    def left(self, at: float, *, words_lost: bool) -> Redrive | None:
+        """What somebody else is to be asked for, should this session end now; changes nothing.
+
+        Args:
+            at: Now.
+            words_lost: As in `Connected`: nobody else will know what the caller said last.
+        """
+        if not self._bounds.redrive:
+            return None
+        return self._replies.left(self._awake(at), words_lost=words_lost)
 
     def receive(self, fact: f.Fact) -> tuple[Decision, ...]:
         """Take a fact; returns what to do about it now, in order. Then ask `next_deadline()`.

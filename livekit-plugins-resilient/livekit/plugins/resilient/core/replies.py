@@ -332,15 +332,17 @@ class Replies:
             del self._requests[request_id]
             self._requests[request_id] = now
         self._question = Question(f"redrive-{self._redrives}", now, ids)
-        return Redrive(
-            self._question.redrive_id,
-            cause,
-            now - since,
-            request_ids=ids,
-            generation_id=None if cut is None else cut.id,
-            heard_s=0.0 if cut is None else cut.heard_s(now),
-            received_s=0.0 if cut is None else cut.received_s,
-        )
+        return _redrive(self._question.redrive_id, cause, now, now - since, ids, cut)
+
+    def left(self, now: float, *, words_lost: bool) -> Redrive | None:
+        """What the caller would wait for in vain, should the session end now; changes nothing.
+
+        Requests and tools are left out: their own results tell who made them.
+        """
+        owed = Owed("user_words_lost", now) if words_lost else self.owed
+        if owed is None or owed.answer is not None or not owed.certain or self._calls:
+            return None
+        return _redrive("", owed.cause, now, now - owed.since, (), owed.cut)
 
     def failure_deadline(self) -> float | None:
         """When to call `give_up()`: no reply of any kind followed the re-drive."""
@@ -365,3 +367,22 @@ class Replies:
             return ()
         self._question = None
         return (RecordOutcome(question.redrive_id, result),)
+
+
+def _redrive(
+    redrive_id: str,
+    cause: RedriveCause,
+    now: float,
+    waited_s: float,
+    request_ids: tuple[str, ...],
+    cut: Generation | None,
+) -> Redrive:
+    return Redrive(
+        redrive_id,
+        cause,
+        waited_s,
+        request_ids=request_ids,
+        generation_id=None if cut is None else cut.id,
+        heard_s=0.0 if cut is None else cut.heard_s(now),
+        received_s=0.0 if cut is None else cut.received_s,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from .._vendor.google.api_proto import ClientEvents
     from ..options import ResilienceOptions
+    from ..owed_reply import Left
     from .line import LiveSession
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
@@ -226,6 +228,13 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             error = ConnectionSuspectedError()
         code, now = None if error is None else code_of(error), self._driver.now
         self._driver.tell(self._connection_log.ended(now, cause=error, code=code))
+
+    def _left(self) -> Left:
+        """What is left to another model, should this session give up."""
+        # Where the application says when the caller speaks, it asks for the answer as well.
+        words_lost = not self._manual_activity_detection and self._turns.words_lost(suspected=False)
+        left = self._driver.left(words_lost=words_lost)
+        return replace(left, owed=None) if self._activity.held else left
 
     def _mark_restart_needed(self, on_error: bool = False) -> None:
         self._session_should_close.set()

@@ -290,7 +290,9 @@ class Supervisor:
         wait_s = None if hopeless else self._outages.lost(now, random.random(), at_once=at_once)
         if wait_s is None:
             if await self._fallback.hears():
-                session._emit_error(error, recoverable=False)
+                self._fallback.leave(
+                    session._left(), lambda: session._emit_error(error, recoverable=False)
+                )
             raise APIConnectionError("Gemini Live cannot be connected") from error
         logger.warning(
             "connection lost",

@@ -101,15 +101,19 @@ class TurnLog:
             suspected: The connection before it was given up because it looked dead. One that
                 answered pings after the caller spoke did take the words.
         """
-        spoke_at = self._driver.heard_speech_at
-        taken_at = max(self.understood_at, self._pong_at) if suspected else self.understood_at
         return f.Connected(
             self._driver.now,
             knows_turn=answers
             or (self.handle_at is not None and self.handle_at >= self._asked_at + COVERAGE_GRACE_S),
-            # The caller audibly spoke, and nothing told since that the model has the words.
-            words_lost=spoke_at is not None and spoke_at > taken_at,
+            words_lost=self.words_lost(suspected=suspected),
         )
+
+    def words_lost(self, *, suspected: bool) -> bool:
+        """Whether the caller audibly spoke, and nothing told since that the model has the words;
+        `suspected` as for `connected`."""
+        spoke_at = self._driver.heard_speech_at
+        taken_at = max(self.understood_at, self._pong_at) if suspected else self.understood_at
+        return spoke_at is not None and spoke_at > taken_at
 
     def opened(
         self, reply: str, request_id: str | None, *, by_caption: bool, works_unseen: bool

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     )
 
     from ..options import ResilienceOptions
+    from ..owed_reply import Left
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
 
@@ -201,6 +202,18 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     @property
     def _in_gap(self) -> bool:
         return self._wire is None and self._connection_log.was_connected
+
+    def _left(self) -> Left:
+        """What is left to another model, should this session give up."""
+        # The audio that another connection of this session would be told goes with it.
+        detects = self._opts.turn_detection is not None
+        said = detects and (self._microphone.holds_utterance or self._spoke_in_gap)
+        return self._driver.left(words_lost=said)
+
+    @property
+    def _spoke_in_gap(self) -> bool:
+        spoke_at, lost_at = self._driver.heard_speech_at, self._connection_log.ended_at
+        return spoke_at is not None and lost_at is not None and spoke_at > lost_at
 
     # -- what the application asks for
 

@@ -220,7 +220,9 @@ class Supervisor:
             # What the provider said is worth more to the application than what we make of it.
             if heard:
                 known = error if isinstance(error, APIError) else lost
-                session._emit_error(known, recoverable=False)
+                self._fallback.leave(
+                    session._left(), lambda: session._emit_error(known, recoverable=False)
+                )
             raise lost from error
         logger.warning(
             "connection lost", extra={"error": type(error).__name__, "redial_in_s": wait_s}
