@@ -27,7 +27,9 @@ from livekit.plugins.resilient.core.decisions import (
 )
 from livekit.plugins.resilient.core.state import Link, Phase
 
-BOUNDS = Bounds(stalled_after_s=4.0, silent_after_s=15.0, liveness_timeout_s=25.0)
+BOUNDS = Bounds(
+    complete_after_s=5.0, stalled_after_s=4.0, silent_after_s=15.0, liveness_timeout_s=25.0
+)
 SLOWEST_S = 15.0
 LATE_S = st.sampled_from([0.0, 0.0, 0.0, 0.05, 2.0])
 GAPS_S = st.one_of(

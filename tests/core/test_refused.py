@@ -9,7 +9,11 @@ from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import Decision, RecordOutcome, Redrive
 
 BOUNDS = Bounds(
-    stalled_after_s=4.0, silent_after_s=15.0, liveness_timeout_s=None, unheard_after_s=None
+    complete_after_s=5.0,
+    stalled_after_s=4.0,
+    silent_after_s=15.0,
+    liveness_timeout_s=None,
+    unheard_after_s=None,
 )
 UP = f.Connected(0.0)
 BUSY = f.GenerationOpened(10.0, "g")

@@ -22,7 +22,11 @@ from livekit.plugins.resilient.core.decisions import (
 
 # Short ones, to reckon with.
 QUIET = Bounds(
-    stalled_after_s=4.0, silent_after_s=15.0, liveness_timeout_s=None, unheard_after_s=None
+    complete_after_s=5.0,
+    stalled_after_s=4.0,
+    silent_after_s=15.0,
+    liveness_timeout_s=None,
+    unheard_after_s=None,
 )
 UP = f.Connected(0.0)
 DROP = f.Disconnected(20.0)

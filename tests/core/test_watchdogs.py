@@ -22,7 +22,7 @@ from livekit.plugins.resilient.core.decisions import (
 )
 
 # Short ones, to reckon with; what the defaults are is tested apart.
-SHORT = Bounds(stalled_after_s=4.0, silent_after_s=15.0, working_after_s=40.0)
+SHORT = Bounds(complete_after_s=5.0, stalled_after_s=4.0, silent_after_s=15.0, working_after_s=40.0)
 QUIET = dataclasses.replace(SHORT, liveness_timeout_s=None)
 CONNECTED = f.Connected(0.0)
 OPENED = (CONNECTED, f.GenerationOpened(10.0, "g"))

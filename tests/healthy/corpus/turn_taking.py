@@ -83,18 +83,6 @@ async def never_released(stage: Stage[Any]) -> None:
     await _release(stage)
 
 
-async def gemini_push_to_talk(stage: Stage[Any]) -> None:
-    await stage.greet()
-    for pause in (0.0, 9.0):
-        stage.call.realtime_session.start_user_activity()
-        await stage.call.say(1.0)
-        if pause:
-            await stage.rest(pause)
-            await stage.call.say(0.8)
-        await stage.call.generate_reply(wait=False)
-        await stage.rest(8.0)
-
-
 async def barge_in(stage: Stage[Any]) -> None:
     await stage.call.generate_reply(instructions="Tell a story.", wait=False)
     await stage.call.wait_heard(2.0)
