@@ -11,10 +11,18 @@ import pytest
 from google.genai import types
 from livekit.plugins import resilient
 
-from livekit.plugins.resilient.events import Disconnected, HandedOver, ResilienceEvent
+from livekit.plugins.resilient.events import (
+    Disconnected,
+    GoAwayReceived,
+    HandedOver,
+    ResilienceEvent,
+)
 from livekit.plugins.resilient.testing import (
+    Abort,
+    AtTime,
     Fault,
     GeminiLiveServer,
+    GoAway,
     HeadlessCall,
     OnConnection,
     OpenAIRealtimeServer,
@@ -147,3 +155,25 @@ async def test_pongs_that_are_always_late_make_no_alarm_of_a_noise() -> None:
         await on.call.say(NOISE_S)
         await on.rest(15.0)
         assert len(on.server.dials()) == 1
+
+
+@pytest.mark.parametrize("pause_s", [1.0, 25.0])
+async def test_a_television_does_not_have_the_caller_asked_again_at_a_move(pause_s: float) -> None:
+    async with a_call("gemini", liveness_speech_after_s=None) as on:
+        assert isinstance(on.server, GeminiLiveServer)
+        await on.call.say(NOISE_S)
+        await on.rest(pause_s)
+        await on.server.do(GoAway(50.0))
+        await on.rest(60.0)
+        assert len(on.server.dials()) == 2
+        assert on.server.recording.count("clientContent") == 0
+        assert [type(event) for event in on.events] == [GoAwayReceived, HandedOver]
+
+
+async def test_nor_at_a_drop_long_after_it() -> None:
+    late = Fault(AtTime(40.0, connection=1), Abort())
+    async with a_call("gemini", late, liveness_speech_after_s=None) as on:
+        await on.call.say(NOISE_S)
+        await on.rest(60.0)
+        assert len(on.server.dials()) == 2
+        assert on.server.recording.count("clientContent") == 0

@@ -80,6 +80,7 @@ class Calls(RuleBasedStateMachine):
         self.unheard_s = 0.0  # no less than what is still to be played
         self.paused = False
         self.speaking = False
+        self.paused_speaking = False  # in mid-turn all the same
         self.claimed = False
         self.taken_back = False  # the open generation
         self.permits = 0  # re-drives that something since the last one has earned
@@ -112,8 +113,12 @@ class Calls(RuleBasedStateMachine):
                 self.unheard_s += fact.duration_s
             case f.UserSpeechStarted():
                 self.speaking = self.conversation.link is Link.UP
-            case f.UserSpeechStopped() | f.UserTurnEnded():
+                self.paused_speaking = False
+            case f.UserSpeechStopped():
+                self.paused_speaking |= self.speaking
                 self.speaking = False
+            case f.UserTurnEnded():
+                self.speaking = self.paused_speaking = False
             case f.PlaybackPaused():
                 self.paused = True
             case f.PlaybackResumed() | f.PlaybackStarted() | f.PlaybackFinished():
@@ -124,11 +129,11 @@ class Calls(RuleBasedStateMachine):
                 self.claimed = False
                 self.taken_back = True
             case f.GenerationOpened():
-                self.taken_back = False
+                self.taken_back = self.paused_speaking = False
             case f.Disconnected() | f.Connected():
                 cut = self.open is not None and not self.taken_back
-                self.claimed = self.claimed or self.speaking or cut
-                self.speaking = False
+                self.claimed |= self.speaking or self.paused_speaking or cut
+                self.speaking = self.paused_speaking = False
                 self.suspected = False
                 if isinstance(fact, f.Connected):
                     self.permits = 1

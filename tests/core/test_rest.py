@@ -8,12 +8,13 @@ from livekit.plugins.resilient.core import Bounds, Conversation, Fact
 from livekit.plugins.resilient.core import facts as f
 
 ALWAYS = float("-inf")
-QUIET_S = 2.0
+QUIET_S, DEAF_S = 2.0, 9.0
 BOUNDS = Bounds(
     liveness_timeout_s=None,
     reply_silent_after_s=None,
     unheard_after_s=None,
     speech_quiet_s=QUIET_S,
+    deaf_after_s=DEAF_S,
 )
 UP = f.Connected(0.0)
 TURN = (UP, f.UserTurnEnded(10.0))
@@ -71,11 +72,23 @@ def after(*facts: Fact) -> Conversation:
             id="the application does not wait any more",
         ),
         pytest.param(
-            (UP, f.LocalSpeechHinted(10.0)), 10.0 + QUIET_S, id="the microphone is not quiet yet"
+            (UP, f.LocalSpeechHinted(10.0), f.MessageArrived(10.0)),
+            10.0 + QUIET_S,
+            id="the microphone is not quiet yet",
+        ),
+        pytest.param(
+            (UP, f.LocalSpeechHinted(10.0)),
+            10.0 + DEAF_S,
+            id="nor has the server said what it makes of the sound",
+        ),
+        pytest.param(
+            (UP, f.LocalSpeechHinted(10.0, to_be_heard=False)),
+            10.0 + QUIET_S,
+            id="which it does not where the application finds the turns",
         ),
         pytest.param(
             (UP, f.LocalSpeechHinted(10.0), f.LocalSpeechHinted(11.5)),
-            11.5 + QUIET_S,
+            11.5 + DEAF_S,
             id="the last sound counts",
         ),
         pytest.param(

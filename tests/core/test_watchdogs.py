@@ -354,6 +354,16 @@ SPOKE = (CONNECTED, PONG, f.LocalSpeechHinted(9.0), f.LocalSpeechHinted(10.0))
             (*SPOKE, f.PongArrived(12.0)), "caller_unheard", 32.0, 32.0, id="22 on a live path"
         ),
         pytest.param(
+            (*SPOKE, f.NoticeArrived(12.0)), "caller_unheard", 32.0, 32.0, id="a notice is no more"
+        ),
+        pytest.param(
+            (CONNECTED, PONG, f.NoticeArrived(7.0)),
+            "nothing_arrived",
+            32.0,
+            25.0,
+            id="nor less",
+        ),
+        pytest.param(
             (CONNECTED, *SPOKE[2:]),
             "caller_unheard",
             32.0,
@@ -645,5 +655,6 @@ def test_a_block_takes_back_no_time_that_was_seen_to_pass() -> None:
 
 
 def test_it_moves_what_lies_ahead_of_a_rest_too() -> None:
-    conversation = after(CONNECTED, f.LocalSpeechHinted(10.0), f.LoopStalled(16.0, 5.0))
+    hinted = f.LocalSpeechHinted(10.0, to_be_heard=False)
+    conversation = after(CONNECTED, hinted, f.LoopStalled(16.0, 5.0))
     assert conversation.rests_from == 17.0

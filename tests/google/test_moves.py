@@ -12,7 +12,11 @@ import pytest
 from livekit.agents import function_tool, llm
 
 from livekit.plugins.resilient import ResilienceOptions
-from livekit.plugins.resilient.core.limits import GEMINI_LIVENESS_TIMEOUT_S, POISONED_WITHIN_S
+from livekit.plugins.resilient.core.limits import (
+    GEMINI_LIVENESS_TIMEOUT_S,
+    POISONED_WITHIN_S,
+    REDIAL_CAP_S,
+)
 from livekit.plugins.resilient.events import (
     ContinuationRejected,
     Disconnected,
@@ -215,8 +219,9 @@ async def test_a_handle_that_is_taken_to_be_in_use_is_given_up() -> None:
         await stage.call.generate_reply(instructions="Go on.", wait=False)
         asked_at = stage.call.now
         await stage.call.until(lambda: stage.count(ContinuationRejected), what="a fresh session")
-        # Refused for a while, with waits between the dials.
-        assert stage.call.now - asked_at < GEMINI_LIVENESS_TIMEOUT_S + POISONED_WITHIN_S + 12.0
+        # Refused for a while, with a last wait between two dials.
+        refused_s = POISONED_WITHIN_S + 2 * REDIAL_CAP_S
+        assert stage.call.now - asked_at < GEMINI_LIVENESS_TIMEOUT_S + refused_s
         await stage.call.agent_done()
         assert stage.server.session.resumed_from is None
         await stage.ask()

@@ -39,6 +39,7 @@ _ENDINGS: dict[f.Ending, How] = {
 _POSTPONING = frozenset(
     (
         f.MessageArrived,
+        f.NoticeArrived,
         f.PongArrived,
         f.LocalSpeechHinted,
         f.AudioReceived,
@@ -105,7 +106,11 @@ class Conversation:
         last_at = self._speech.last_at
         if last_at is None:
             return float("-inf")
-        return last_at + self._bounds.speech_quiet_s + self._slept_s
+        quiet_at = last_at + self._bounds.speech_quiet_s
+        if self._liveness is not None and self._liveness.waits_to_hear:
+            # What sounded may be a turn that the server has not come round to, or a television.
+            quiet_at = max(quiet_at, last_at + self._bounds.deaf_after_s)
+        return quiet_at + self._slept_s
 
     @property
     def heard_from(self) -> float | None:
@@ -210,6 +215,9 @@ class Conversation:
             case f.MessageArrived():
                 if self._liveness is not None:
                     self._liveness.message_arrived(at)
+            case f.NoticeArrived():
+                if self._liveness is not None:
+                    self._liveness.byte_arrived(at)
             case f.PongArrived():
                 if self._liveness is not None:
                     self._liveness.pong_arrived(at, fact.after_s)

@@ -26,6 +26,7 @@ __all__ = [
     "LocalSpeechHinted",
     "LoopStalled",
     "MessageArrived",
+    "NoticeArrived",
     "OutputCompleted",
     "PauseExpected",
     "PlaybackFinished",
@@ -126,6 +127,13 @@ class LoopStalled:
 @dataclass(frozen=True, slots=True)
 class MessageArrived:
     """Any server message, known or not; feed it before the facts that the message holds."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeArrived:
+    """A server message about the connection, not the call. Shows a live path, not a live model."""
 
     at: float
 
@@ -489,6 +497,7 @@ Fact: TypeAlias = (
     | Closed
     | LoopStalled
     | MessageArrived
+    | NoticeArrived
     | PongArrived
     | UserSpeechStarted
     | UserSpeechStopped

@@ -348,13 +348,21 @@ class Liveness:
     slowest_pong_s: float | None = None
     false_alarms: int = 0
 
+    @property
+    def waits_to_hear(self) -> bool:
+        """Whether something sounded like speech of which the server has said nothing yet."""
+        return self.hinted_at is not None and self.hinted_at > self.message_at
+
     def message_arrived(self, at: float) -> None:
         self.byte_at = self.message_at = at
         self.suspected = None
 
     def pong_arrived(self, at: float, after_s: float) -> None:
-        self.byte_at = at
+        self.byte_arrived(at)
         self.answers_pings = True
         self.slowest_pong_s = max(after_s, self.slowest_pong_s or 0.0)
+
+    def byte_arrived(self, at: float) -> None:
+        self.byte_at = at
         if self.suspected == "nothing_arrived":
             self.suspected = None

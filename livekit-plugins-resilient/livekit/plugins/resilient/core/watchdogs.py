@@ -160,7 +160,7 @@ def _unheard_deadline(liveness: Liveness, bounds: Bounds) -> float | None:
     time.
     """
     hinted_at, bound = liveness.hinted_at, bounds.unheard_after_s
-    if bound is None or hinted_at is None or hinted_at <= liveness.message_at:
+    if bound is None or hinted_at is None or not liveness.waits_to_hear:
         return None
     slowest_s = liveness.slowest_pong_s
     is_prompt = slowest_s is not None and slowest_s <= SLOWEST_PONG_S

@@ -41,7 +41,14 @@ from .spoken import Spoken
 from .supervisor import Supervisor
 from .tool_calls import ToolCalls
 from .turn_log import TurnLog
-from .turn_signs import can_be_interrupted, ending_of, holds_captions_only, thinks, thinks_aloud
+from .turn_signs import (
+    can_be_interrupted,
+    ending_of,
+    holds_captions_only,
+    speaks_of_the_call,
+    thinks,
+    thinks_aloud,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -303,7 +310,10 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         """Sees every server message before upstream does; False has it ignored."""
         assert isinstance(message, types.LiveServerMessage)
         self._message = message
-        self._driver.feed(f.MessageArrived(self._driver.now))
+        now = self._driver.now
+        # What a server says about the connection is no sign that it hears or answers anybody.
+        is_sign = speaks_of_the_call(message)
+        self._driver.feed(f.MessageArrived(now) if is_sign else f.NoticeArrived(now))
         self._suspected &= self._speaks_in_vain
         self._context.take_handle(message)
         if message.voice_activity is not None:

@@ -8,9 +8,10 @@ from google.genai import types
 
 from .._vendor.google import realtime_api as _impl
 from ..core import facts as f
-from ..core.limits import COVERAGE_GRACE_S
+from ..core.limits import COVERAGE_GRACE_S, GEMINI_DEAF_AFTER_S
 from ..core.playout import ReplyProgress, TranscriptDelta
 from ..driver import Driver
+from .pings import PING_EVERY_S
 
 __all__ = ["TurnLog"]
 
@@ -112,8 +113,13 @@ class TurnLog:
         """Whether the caller audibly spoke, and nothing told since that the model has the words;
         `suspected` as for `connected`."""
         spoke_at = self._driver.heard_speech_at
+        if spoke_at is None:
+            return False
         taken_at = max(self.understood_at, self._pong_at) if suspected else self.understood_at
-        return spoke_at is not None and spoke_at > taken_at
+        # A server that was alive so long and said nothing of it did not take it for speech.
+        alive_at = max(self.understood_at, self._pong_at) + PING_EVERY_S  # by the next ping
+        is_noise = alive_at - spoke_at >= GEMINI_DEAF_AFTER_S
+        return spoke_at > taken_at and not is_noise
 
     def opened(
         self, reply: str, request_id: str | None, *, by_caption: bool, works_unseen: bool

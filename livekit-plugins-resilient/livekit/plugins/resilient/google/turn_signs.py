@@ -8,7 +8,14 @@ from livekit.agents.utils import is_given
 from .._vendor.google import realtime_api as _impl
 from ..core.facts import Ending
 
-__all__ = ["can_be_interrupted", "ending_of", "holds_captions_only", "thinks", "thinks_aloud"]
+__all__ = [
+    "can_be_interrupted",
+    "ending_of",
+    "holds_captions_only",
+    "speaks_of_the_call",
+    "thinks",
+    "thinks_aloud",
+]
 
 
 def holds_captions_only(message: types.LiveServerMessage) -> bool:
@@ -17,6 +24,11 @@ def holds_captions_only(message: types.LiveServerMessage) -> bool:
     if message.tool_call is not None or content is None or content.model_turn is not None:
         return False
     return content.input_transcription is not None or content.output_transcription is not None
+
+
+def speaks_of_the_call(message: types.LiveServerMessage) -> bool:
+    """Whether a message holds anything but notices about the connection."""
+    return bool(message.model_fields_set - {"go_away", "session_resumption_update"})
 
 
 def thinks_aloud(content: types.LiveServerContent) -> bool:
