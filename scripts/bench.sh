@@ -3,14 +3,17 @@
 # options: --only NAME, --provider gemini|openai, --json FILE, --markdown FILE.
 # `healthy`: the healthy corpus, in which both must do the same; options: --only NAME (or a part of
 # names), --provider gemini|openai, --markdown FILE.
+# `upstream-tests CHECKOUT`: upstream's own tests, from a checkout of its repository, on upstream's
+# classes and on ours.
 # `core`: what one fact costs the conversation core, with short and with long histories.
 . "$(dirname "$0")/lib.sh"
 
 case "${1:-}" in
   survival) script=scripts/survival.py ;;
   healthy) script=scripts/healthy.py ;;
+  upstream-tests) script=scripts/upstream_tests.py ;;
   core) script=scripts/bench_core.py ;;
-  *) fail "usage: scripts/bench.sh survival|healthy|core [options]" ;;
+  *) fail "usage: scripts/bench.sh survival|healthy|upstream-tests|core [options]" ;;
 esac
 shift
 ensure_venv
