@@ -59,7 +59,7 @@ def _is_a_warning_in_our_words(found: Difference, script: HealthyScript) -> bool
     if script.provider != "gemini" or (found.channel, found.label) != ("logs", "WARNING"):
         return False
     pairs = {
-        "a tool result wants no reply": "Gemini replies to every result",
+        "a tool result wants no reply": "a result that wants no reply gets one",
         "Gemini Live does not support removing messages": "an item was taken out of the context",
     }
     theirs, own = str(found.upstream), str(found.ours)

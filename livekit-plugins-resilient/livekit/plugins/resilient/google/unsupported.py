@@ -16,8 +16,8 @@ def warn_of_replies(results: Sequence[llm.FunctionCallOutput]) -> None:
     names = [result.name for result in results if not result.reply_required]
     if names:
         logger.warning(
-            "Gemini replies to every result of a blocking tool, also where none is asked for; "
-            "NON_BLOCKING tools can be silent",
+            "a result that wants no reply gets one all the same: Gemini answers every result of a "
+            "blocking tool; NON_BLOCKING tools can be silent",
             extra={"functions": names},
         )
 
