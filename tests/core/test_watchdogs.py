@@ -453,6 +453,37 @@ def test_sound_proves_nothing_where_the_application_finds_the_turns() -> None:
     assert after(*spoke, bounds=quiet).next_deadline() is None
 
 
+BUSY = {
+    "a reply is open": (f.GenerationOpened(7.0, "g"),),
+    "one is owed": (f.UserTurnEnded(7.0),),
+    "a tool runs": (f.GenerationOpened(7.0, "g"), f.ToolCallOpened(7.0, "g", "c")),
+    "a reply plays": (
+        f.GenerationOpened(7.0, "g"),
+        f.AudioReceived(7.0, "g", 30.0),
+        f.PlaybackStarted(7.0, "g"),
+        f.GenerationEnded(7.5, "g"),
+    ),
+}
+
+
+@pytest.mark.parametrize("facts", BUSY.values(), ids=BUSY)
+def test_what_explains_the_silence_makes_no_sign_of_a_sound(facts: tuple[Fact, ...]) -> None:
+    bounds = changed(
+        LIVE, liveness_timeout_s=None, silent_after_s=None, stalled_after_s=None, redrive=False
+    )
+    conversation = after(CONNECTED, PONG, *facts, bounds=bounds)
+    conversation.receive(f.LocalSpeechHinted(10.0))
+    conversation.receive(f.PongArrived(12.0))
+    assert not [d for d in conversation.due(500.0) if isinstance(d, SuspectDead)]
+
+
+def test_a_path_that_died_is_suspected_all_the_same() -> None:
+    bounds = changed(LIVE, liveness_timeout_s=None, silent_after_s=None)
+    conversation = after(CONNECTED, PONG, f.GenerationOpened(7.0, "g"), bounds=bounds)
+    conversation.receive(f.LocalSpeechHinted(10.0))
+    assert fires(conversation, 18.0) == (SuspectDead("caller_unheard", 18.0),)
+
+
 def test_each_false_alarm_doubles_the_time_to_the_next_until_the_caller_is_heard() -> None:
     bounds = changed(LIVE, liveness_timeout_s=None, reply_silent_after_s=None)
     conversation = after(*SPOKE, bounds=bounds)

@@ -15,10 +15,13 @@ from livekit.plugins.resilient.testing import (
     Received,
     Reply,
     Send,
+    ToolCall,
     UserStops,
 )
 from tests.healthy import steps, twists
+from tests.healthy.parts import Desk
 from tests.healthy.script import PLAIN, Situation, Twist, add
+from tests.scenarios.lines import STORY
 from tests.scenarios.stage import Stage
 
 WELCOME = Reply("Welcome, what can I do for you?")
@@ -55,6 +58,25 @@ async def television(stage: Stage[Any]) -> None:
     await stage.ask()
 
 
+async def noise_in_a_pause(stage: Stage[Any]) -> None:
+    await stage.call.generate_reply(instructions="Tell a story.", wait=False)
+    await stage.call.wait_heard(1.0)
+    await stage.call.say(noise(0.3, stage.call.mic.sample_rate))
+    await stage.rest(30.0)
+    await stage.call.agent_done()
+    await stage.ask()
+
+
+async def noise_beside_a_tool(stage: Stage[Any]) -> None:
+    await stage.call.say(1.0)
+    await stage.rest(4.0)
+    await stage.call.say(noise(0.5, stage.call.mic.sample_rate))
+    await steps.tool_runs(stage)
+    await stage.rest(6.0)
+    await stage.call.agent_done()
+    await stage.ask()
+
+
 async def television_in_bursts(stage: Stage[Any]) -> None:
     await stage.greet()
     for _ in range(6):
@@ -63,6 +85,31 @@ async def television_in_bursts(stage: Stage[Any]) -> None:
     await stage.ask()
 
 
+add(
+    Situation(
+        name="noise-in-a-pause",
+        group="quiet",
+        sentence="A noise falls into a story",
+        run=noise_in_a_pause,
+        server={"replies": [STORY], "speech_threshold": 2 * NOISE_RMS},
+    ),
+    *twists.mid_reply(9, 15, 20, at_s=1.2),
+)
+add(
+    Situation(
+        name="noise-beside-a-tool",
+        group="quiet",
+        sentence="A noise is heard while a tool takes 40 s",
+        run=noise_beside_a_tool,
+        server={
+            "replies": [ToolCall("get_weather", {"city": "Paris"})],
+            "speech_threshold": 2 * NOISE_RMS,
+        },
+        agent=lambda: Desk(tool_delay_s=40.0),
+    ),
+    PLAIN,
+    *twists.after_the_result(15),
+)
 add(
     Situation(
         name="proactivity",

@@ -133,6 +133,8 @@ add(
     *twists.before_the_answer(8, 16),
     *twists.mid_reply(6),
     *twists.before_the_end(1, 2),
+    # What is left of the cut reply comes together with the answer.
+    *twists.mid_reply(2, 9, at_s=2.2),
 )
 for family in ("3.1", "3.8"):
     for situation in (TURNS, BARGE_IN):

@@ -46,6 +46,8 @@ class AgentRecord:
         self._speech: Any = None
         self._agent_session: Any = None
         self._cuts: dict[str, str] = {}
+        # Of the replies that the application did not ask for.
+        self._speeches: dict[str, Any] = {}
 
     def announce(
         self, session: rtc.EventEmitter[Any], reply_id: str, emit: Callable[[], None]
@@ -61,8 +63,18 @@ class AgentRecord:
         self._speech = None
         emit()
         speech, on_over = self._speech, self._on_over
-        if speech is not None and on_over is not None:
+        if speech is None:
+            return
+        self._speeches[reply_id] = speech
+        if len(self._speeches) > _REMEMBERED:
+            del self._speeches[next(iter(self._speeches))]
+        if on_over is not None:
             speech.add_done_callback(lambda _: on_over(reply_id))
+
+    def plays_on(self, reply_id: str) -> bool:
+        """Whether a reply is known to be played, or about to be, and nobody has interrupted it."""
+        speech = self._speeches.get(reply_id)
+        return speech is not None and not speech.interrupted
 
     def _attach(self, session: rtc.EventEmitter[Any]) -> None:
         agent_session = agent_session_of(session)

@@ -110,6 +110,8 @@ class Driver:
         self._hint = SpeechHint() if options.speech_hint else None
         self.heard_speech_at: float | None = None
         """When the microphone last sounded like speech; None for never."""
+        self.speech_since: float | None = None
+        """When it first did since the server last spoke of the call; None for not since then."""
         self.slept_s = 0.0
         """Seconds that the event loop was blocked while a connection served."""
 
@@ -195,6 +197,8 @@ class Driver:
         before them and is fed after them counts as of their time.
         """
         self._note_stall(fact.at)
+        if isinstance(fact, f.MessageArrived):
+            self.speech_since = None
         self._waiting.append(fact)
         if not self._busy:
             self._work_off(())
@@ -218,6 +222,8 @@ class Driver:
         if self._hint is None or not self._hint.is_speech(frame):
             return False
         self.heard_speech_at = now = self.now
+        if self.speech_since is None:
+            self.speech_since = now
         self.feed(f.LocalSpeechHinted(now, to_be_heard))
         return True
 

@@ -100,8 +100,7 @@ class Conversation:
 
         None while something is. It may lie ahead, since a pause in the caller's voice is no end.
         """
-        busy = self.owes_open or self._replies.surely_owes or self._replies.calls_open
-        if busy or self._speech.voice is not Voice.QUIET:
+        if self._is_busy or self._speech.voice is not Voice.QUIET:
             return None
         last_at = self._speech.last_at
         if last_at is None:
@@ -111,6 +110,15 @@ class Conversation:
             # What sounded may be a turn that the server has not come round to, or a television.
             quiet_at = max(quiet_at, last_at + self._bounds.deaf_after_s)
         return quiet_at + self._slept_s
+
+    @property
+    def _is_busy(self) -> bool:
+        return self.owes_open or self._replies.surely_owes or self._replies.calls_open
+
+    def _explains_silence(self, at: float) -> bool:
+        """Whether a reply, open, owed or playing, or a tool keeps the server from saying more."""
+        heard_from = self.heard_from
+        return self._is_busy or heard_from is None or heard_from > at + self._slept_s
 
     @property
     def heard_from(self) -> float | None:
@@ -225,6 +233,9 @@ class Conversation:
                 self._speech.last_at = at
                 if self._liveness is not None and fact.to_be_heard:
                     self._liveness.hinted_at = at
+                    # A model that thinks, or waits for a tool, says nothing of a sound.
+                    if not self._explains_silence(at):
+                        self._liveness.hinted_at_rest_at = at
             case f.LoopStalled():
                 self._slept(fact)
             case (

@@ -342,6 +342,9 @@ class Liveness:
     byte_at: float
     message_at: float
     hinted_at: float | None = None
+    hinted_at_rest_at: float | None = (
+        None  # with no reply, owed or heard, and no tool to explain it
+    )
     suspected: DeathSign | None = None
     answers_pings: bool = False
     quiet_until: float = float("-inf")  # as the provider said

@@ -165,6 +165,9 @@ def _unheard_deadline(liveness: Liveness, bounds: Bounds) -> float | None:
     slowest_s = liveness.slowest_pong_s
     is_prompt = slowest_s is not None and slowest_s <= SLOWEST_PONG_S
     if not is_prompt or liveness.byte_at > hinted_at:
+        hinted_at = liveness.hinted_at_rest_at
+        if hinted_at is None or hinted_at <= liveness.message_at:
+            return None
         bound = max(bound, bounds.deaf_after_s)
     quiet_from = max(hinted_at + bounds.speech_quiet_s, liveness.quiet_until)
     return quiet_from + bound * FALSE_ALARM_FACTOR**liveness.false_alarms

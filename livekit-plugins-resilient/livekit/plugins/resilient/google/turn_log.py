@@ -118,7 +118,7 @@ class TurnLog:
         taken_at = max(self.understood_at, self._pong_at) if suspected else self.understood_at
         # A server that was alive so long and said nothing of it did not take it for speech.
         alive_at = max(self.understood_at, self._pong_at) + PING_EVERY_S  # by the next ping
-        is_noise = alive_at - spoke_at >= GEMINI_DEAF_AFTER_S
+        is_noise = alive_at - (self._driver.speech_since or spoke_at) >= GEMINI_DEAF_AFTER_S
         return spoke_at > taken_at and not is_noise
 
     def opened(

@@ -276,9 +276,12 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     def interrupt(self) -> None:
         super().interrupt()
-        self._record.interrupted()
-        if (response_id := self._server_events.response_id) is not None:
-            self._driver.feed(f.Interrupted(self._driver.now, response_id))
+        response_id = self._server_events.response_id
+        # An AgentSession may come late with it, when the next reply is open already.
+        if response_id is None or self._agent_record.plays_on(response_id):
+            return
+        self._record.response_is_over(response_id)
+        self._driver.feed(f.Interrupted(self._driver.now, response_id))
 
     def _client_event(self, event: dict[str, Any]) -> None:
         if self._opts.turn_detection is None:

@@ -165,8 +165,10 @@ class Record:
 
     def forget_after(self, item_id: str) -> None:
         """Take back the messages that follow one in its response: they will not be played."""
-        self._forget_unplayed(self._session._server_events.after(item_id))
-        self._over = self._session._server_events.response_id
+        events = self._session._server_events
+        self._forget_unplayed(events.after(item_id))
+        if events.response_id is not None and item_id in events.messages_of(events.response_id):
+            self._over = events.response_id
 
     def response_is_over(self, response_id: str) -> None:
         """The `AgentSession` plays nothing more of a response, and may have played nothing."""
@@ -181,12 +183,6 @@ class Record:
             progress = self._session._server_events.progress_of(item_id)
             if progress is not None and progress.audio_s and not progress.is_complete:
                 self._session._truncate(item_id, progress.audio_s)
-
-    def interrupted(self) -> None:
-        """The application cancels the open response, which it may not have begun to play."""
-        response_id = self._session._server_events.response_id
-        if response_id is not None:
-            self.response_is_over(response_id)
 
     def _forget_unplayed(self, item_ids: list[str]) -> None:
         for item_id in item_ids:
