@@ -5,6 +5,7 @@
 # names), --provider gemini|openai, --markdown FILE.
 # `upstream-tests CHECKOUT`: upstream's own tests, from a checkout of its repository, on upstream's
 # classes and on ours.
+# `recordings FOLDER`: the facts of the conformance test against the recordings that they name.
 # `core`: what one fact costs the conversation core, with short and with long histories.
 . "$(dirname "$0")/lib.sh"
 
@@ -12,8 +13,9 @@ case "${1:-}" in
   survival) script=scripts/survival.py ;;
   healthy) script=scripts/healthy.py ;;
   upstream-tests) script=scripts/upstream_tests.py ;;
+  recordings) script=scripts/recordings.py ;;
   core) script=scripts/bench_core.py ;;
-  *) fail "usage: scripts/bench.sh survival|healthy|upstream-tests|core [options]" ;;
+  *) fail "usage: scripts/bench.sh survival|healthy|upstream-tests|recordings|core [options]" ;;
 esac
 shift
 ensure_venv
