@@ -13,13 +13,14 @@ class Background:
     """Owns such tasks, so that none is lost and none outlives its session."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        # Ordered, so that two runs end them in the same order.
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work`, which must not raise."""
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     async def finished(self) -> None:
         """Wait for the end of what runs, without cutting it short."""

@@ -106,7 +106,8 @@ class Driver:
         self._taken_at = float("-inf")
         self._busy = False
         self._opened_at: dict[str, float] = {}
-        self._waiters: set[asyncio.Future[None]] = set()
+        # In the order in which they came: that of a set is another one in each run.
+        self._waiters: dict[asyncio.Future[None], None] = {}
         self._hint = SpeechHint() if options.speech_hint else None
         self.heard_speech_at: float | None = None
         """When the microphone last sounded like speech; None for never."""
@@ -147,12 +148,12 @@ class Driver:
         # Not `asyncio.wait_for`, which in Python before 3.12 swallows a cancellation that comes
         # together with the fact, as the end of a connection does.
         moved = self._loop.create_future()
-        self._waiters.add(moved)
+        self._waiters[moved] = None
         timer = None if by == float("inf") else self._loop.call_at(by, _wake, moved)
         try:
             await moved
         finally:
-            self._waiters.discard(moved)
+            del self._waiters[moved]
             if timer is not None:
                 timer.cancel()
 

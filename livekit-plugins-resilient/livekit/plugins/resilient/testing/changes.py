@@ -18,7 +18,8 @@ class Changes:
     """Wakes whoever waits for a condition each time that something is recorded."""
 
     def __init__(self) -> None:
-        self._waiters: set[asyncio.Future[None]] = set()
+        # In the order in which they came: that of a set is another one in each run.
+        self._waiters: dict[asyncio.Future[None], None] = {}
         self._over_at: float | None = None
         self._why: Callable[[], Exception] | None = None
 
@@ -38,11 +39,11 @@ class Changes:
     async def wait(self, timeout_s: float | None = None) -> None:
         """Return at the next `notify`, or after `timeout_s` seconds."""
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             await asyncio.wait({waiter}, timeout=timeout_s)
         finally:
-            self._waiters.discard(waiter)
+            del self._waiters[waiter]
 
     async def until(self, check: Callable[[], _T | None], *, timeout_s: float, what: str) -> _T:
         """Return the first true value of `check`, which is asked now and after each change.

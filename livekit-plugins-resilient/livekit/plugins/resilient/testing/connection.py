@@ -96,7 +96,8 @@ class SimConnection(ABC):
         self._queue: deque[Outgoing] = deque()
         self._queued = asyncio.Event()
         self._held: Outgoing | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        # Ordered, so that two runs end them in the same order.
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._timers: list[ClockTimer] = []
 
     # For the provider ----------------------------------------------------------------------
@@ -154,8 +155,8 @@ class SimConnection(ABC):
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `work` until it ends or the connection does; its errors reach the test."""
         task = self.loop.create_task(self._guard(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
         # A task that is cancelled before it ran has not taken its work over.
         task.add_done_callback(lambda _: work.close())
         return task
