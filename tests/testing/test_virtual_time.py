@@ -15,6 +15,8 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 
 from livekit.plugins.resilient.testing import OpenAIRealtimeServer, Reply, virtual_time
+from livekit.plugins.resilient.testing.changes import Changes
+from livekit.plugins.resilient.testing.local_sockets import LocalSockets
 from livekit.plugins.resilient.testing.virtual_time import VirtualTimeHang, VirtualTimeLoop
 
 
@@ -97,6 +99,133 @@ def test_a_large_transfer_through_full_socket_buffers_takes_no_virtual_time() ->
         return spent
 
     assert virtual_time.run(main()) == 0
+
+
+def test_what_was_written_is_there_at_once_and_whole() -> None:
+    """TCP would hand out as much as its window takes, which grows with the time that passes: how
+    often a client that reads a burst gets a turn is then up to the machine."""
+    pieces: list[int] = []
+
+    class Server(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.WriteTransport)
+            transport.write(bytes(150_000))
+            transport.close()
+
+    class Client(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            pieces.append(len(data))
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with await loop.create_server(Server, "127.0.0.1", 0) as server:
+            await loop.create_connection(Client, *server.sockets[0].getsockname())
+            await asyncio.sleep(0.001)
+
+    virtual_time.run(main())
+    assert pieces == [150_000]
+
+
+def test_a_connection_has_the_names_of_its_dial() -> None:
+    async def main() -> None:
+        seen: asyncio.Future[tuple[object, object]] = asyncio.get_running_loop().create_future()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            seen.set_result((writer.get_extra_info("peername"), writer.get_extra_info("sockname")))
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            address = server.sockets[0].getsockname()
+            reader, writer = await asyncio.open_connection(*address)
+            assert writer.get_extra_info("peername") == address
+            assert await seen == (writer.get_extra_info("sockname"), address)
+            assert await reader.read() == b""
+            writer.close()
+
+    virtual_time.run(main())
+
+
+def test_a_server_that_stops_ends_the_dials_that_it_has_not_accepted() -> None:
+    sockets = LocalSockets()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sockets.listens(listener)
+        dialling = socket.create_connection(listener.getsockname())
+        sockets.dials(dialling, listener.getsockname())
+        sockets.stops(listener)
+    with sockets.end_for(dialling) as end:
+        assert end.recv(1) == b""
+    assert dialling.fileno() == -1
+    sockets.close()
+
+
+def test_a_dial_that_is_given_up_is_seen_by_its_server() -> None:
+    async def main() -> bytes:
+        loop = asyncio.get_running_loop()
+        received: asyncio.Future[bytes] = loop.create_future()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            received.set_result(await reader.read())
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            dialling = socket.socket()
+            dialling.setblocking(False)
+            await loop.sock_connect(dialling, server.sockets[0].getsockname())
+            await asyncio.sleep(0.001)
+            dialling.close()
+            del dialling
+            return await asyncio.wait_for(received, 1.0)
+
+    assert virtual_time.run(main()) == b""
+
+
+def test_a_dial_that_fails_once_it_was_accepted_leaves_the_server_its_end() -> None:
+    sockets = LocalSockets()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sockets.listens(listener)
+        dialling = socket.create_connection(listener.getsockname())
+        sockets.dials(dialling, listener.getsockname())
+        accepted, name = listener.accept()
+        sockets.accepts(name)
+        sockets.fails(dialling)
+        with sockets.end_for(accepted, name) as end:
+            assert end.recv(1) == b""
+    dialling.close()
+    sockets.close()
+
+
+def test_a_client_on_another_loop_is_served_over_tcp() -> None:
+    async def main() -> bytes:
+        async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(await reader.readline())
+            writer.close()
+
+        def ask(address: tuple[str, int]) -> bytes:
+            with socket.create_connection(address) as client:
+                client.sendall(b"hello\n")
+                return client.recv(100)
+
+        async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+            return await asyncio.to_thread(ask, server.sockets[0].getsockname())
+
+    assert virtual_time.run(main()) == b"hello\n"
+
+
+def test_waiters_are_woken_in_the_order_in_which_they_came() -> None:
+    async def main() -> list[int]:
+        changes, woken = Changes(), list[int]()
+
+        async def wait(number: int) -> None:
+            await changes.wait()
+            woken.append(number)
+
+        waiting = [asyncio.ensure_future(wait(number)) for number in range(50)]
+        await asyncio.sleep(0)
+        changes.notify()
+        await asyncio.gather(*waiting)
+        return woken
+
+    assert virtual_time.run(main()) == list(range(50))
 
 
 def test_tls_websockets_and_aiohttp_share_one_loop() -> None:
@@ -215,6 +344,16 @@ def test_an_endless_run_names_what_waits() -> None:
         virtual_time.run(main(), run_limit_s=0.2)
 
 
+def test_what_the_machine_does_meanwhile_is_not_counted() -> None:
+    """A process that is stopped, or gets no processor, is not one that makes no progress."""
+
+    async def main() -> None:
+        time.sleep(0.3)  # noqa: ASYNC251
+        await asyncio.sleep(1)
+
+    virtual_time.run(main(), run_limit_s=0.2)
+
+
 @pytest.mark.parametrize("limits", [{"hang_limit_s": 0}, {"run_limit_s": -1}])
 def test_limits_must_be_positive(limits: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=rf"{next(iter(limits))} must be positive"):
@@ -258,7 +397,7 @@ def test_a_stall_holds_up_the_client_but_not_its_server() -> None:
         assert isinstance(loop, VirtualTimeLoop)
         start = loop.time()
         reply = Reply("One two three four five six seven eight nine ten.")
-        async with OpenAIRealtimeServer([reply], pace="realtime") as server:
+        async with OpenAIRealtimeServer([reply], times="instant", pace="realtime") as server:
             url = f"ws://{server.host}:{server.port}/v1/realtime?model=m"
             key = {"Authorization": f"Bearer {server.model_kwargs()['api_key']}"}
             async with connect(url, additional_headers=key) as client:

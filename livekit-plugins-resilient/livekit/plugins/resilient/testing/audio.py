@@ -12,14 +12,18 @@ import functools
 import wave
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from .errors import AudioFileError
 
 BYTES_PER_SAMPLE = 2
 SPEECH_THRESHOLD = 500.0
 """Root mean square above which a window counts as speech; `speech()` is near 4000."""
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _URL_SAFE = str.maketrans("-_", "+/")
 
@@ -35,7 +39,7 @@ def silence(duration_s: float, rate: int = 24_000) -> bytes:
     return bytes(BYTES_PER_SAMPLE * round(duration_s * rate))
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=128)
 def speech(duration_s: float, rate: int = 24_000, seed: int = 0) -> bytes:
     """`duration_s` seconds of voice-like audio.
 
@@ -50,7 +54,7 @@ def speech(duration_s: float, rate: int = 24_000, seed: int = 0) -> bytes:
     time_s = np.arange(count) / rate
     pitch_hz = 110.0 + 7.0 * (seed % 11)
     phase = 2 * np.pi * pitch_hz * time_s + 0.37 * seed
-    voice = sum(np.sin(k * phase) / k for k in range(1, 6))
+    voice = _harmonics(phase)
     syllables = 0.65 + 0.35 * np.sin(2 * np.pi * 4.0 * time_s + 0.11 * seed)
     noise = np.random.default_rng(seed).standard_normal(count)
     signal = 4_500.0 * voice * syllables + 60.0 * noise
@@ -59,12 +63,27 @@ def speech(duration_s: float, rate: int = 24_000, seed: int = 0) -> bytes:
     return pcm
 
 
+def _harmonics(phase: FloatArray) -> FloatArray:
+    """The sum of sin(k * phase) / k for k from 1 to 5, each sine made of the two before it."""
+    before, sine, twice_cosine = np.zeros_like(phase), np.sin(phase), 2.0 * np.cos(phase)
+    voice = sine.copy()
+    for k in range(2, 6):
+        before, sine = sine, twice_cosine * sine - before
+        voice += sine / k
+    return voice
+
+
 def rms(pcm: bytes) -> float:
     """Root mean square of the samples; 0.0 for no samples. A trailing half sample is ignored."""
     samples = np.frombuffer(pcm, dtype="<i2", count=len(pcm) // BYTES_PER_SAMPLE)
     if samples.size == 0:
         return 0.0
     return float(np.sqrt(np.mean(np.square(samples, dtype=np.float64))))
+
+
+def is_silent(pcm: bytes) -> bool:
+    """Whether there is nothing but digital silence, which most of a quiet call is."""
+    return not pcm.strip(b"\0")
 
 
 def resample(pcm: bytes, from_rate: int, to_rate: int) -> bytes:
@@ -183,6 +202,11 @@ class SpeechDetector:
         """Seconds of audio heard so far, in whole windows."""
         return self._windows * self._window / self.rate
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing of an utterance was heard yet."""
+        return not self.speaking and self._loud == 0
+
     def feed(self, pcm: bytes) -> list[SpeechEdge]:
         """Hear more audio and return the edges that it holds, oldest first."""
         data = self._pending + pcm if self._pending else pcm
@@ -190,6 +214,10 @@ class SpeechDetector:
         whole = len(data) // size
         self._pending = data[whole * size :]
         if whole == 0:
+            return []
+        if self.at_rest and is_silent(data):
+            self._windows += whole
+            self._quiet += whole
             return []
         frames = np.frombuffer(data, dtype="<i2", count=whole * self._window)
         windows = frames.reshape(whole, self._window).astype(np.float32)

@@ -1,11 +1,14 @@
 """An event loop whose clock jumps to the next timer as soon as there is nothing else to do.
 
-`VirtualTimeLoop` runs unmodified asyncio programs: sockets on loopback, TLS, aiohttp and websockets
-work, because what one end writes there is readable at the other end at once. Only timers are
-virtual, so that a call of one minute takes as long as its CPU work.
+`VirtualTimeLoop` runs unmodified asyncio programs: transports on loopback, TLS, aiohttp and
+websockets work, because what one end writes there is readable at the other end at once; between a
+client and a server of the same loop `local_sockets` sees to that. Only timers are virtual, so that
+a call of one minute takes as long as its CPU work, and goes the same way on a busy machine.
 
-What it cannot show: the time that code needs to run, and anything that looks at `time.monotonic()`
-instead of the loop's clock.
+What it cannot show: the time that code needs to run, what TCP does with a connection, and anything
+that looks at `time.monotonic()` instead of the loop's clock. A socket that was dialled with
+`sock_connect` is to be given to `create_connection`: `sock_recv` and `sock_sendall` do not work on
+it where the server is on the same loop.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import selectors
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
@@ -23,9 +27,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from typing_extensions import TypeVarTuple, Unpack
 
 from . import owned_tasks
+from .local_sockets import LocalSockets, hands_over_at_once
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
+
+_Base: Any = asyncio.SelectorEventLoop  # with methods that its type stubs leave out
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
@@ -34,15 +41,19 @@ START_S = 1_000.0
 """First reading of the clock. Not zero, so that code which takes 0 for "never" is not flattered."""
 
 HANG_LIMIT_S = 5.0
-"""Real seconds without I/O, timers and threads after which the loop is declared dead."""
+"""Seconds of waiting without I/O, timers and threads after which the loop is declared dead."""
 
 RUN_LIMIT_S = 120.0
-"""Real seconds one run of the loop may take: the guard against waiting for ever beside a timer
-that keeps re-arming itself (a microphone does)."""
+"""Seconds that one run of the loop may work and wait: the guard against waiting for ever beside a
+timer that keeps re-arming itself (a microphone does)."""
 
 _THREAD_GRACE_S = 5.0  # a thread that works longer than this is taken to be parked for good
 _WRITE_GRACE_S = 0.02  # a loopback peer that reads makes room in far less
 _POLL_S = 0.001  # epoll's resolution
+
+# The loop's patience is not for the time in which the machine let the process stand: of one wait no
+# more is counted than was asked for, and of work only the processor's time.
+_LONGEST_WAIT_S = 0.1
 
 # Data in flight on loopback normally arrives within the call that sent it, but the kernel may hand
 # it to a background thread. A short jump would be wrong by little; before a long one it pays to
@@ -61,15 +72,19 @@ class _JumpingSelector(selectors.BaseSelector):
         self._inner = selectors.DefaultSelector()
         self._loop = loop
         self._write_grace_s: dict[int, float] = {}
+        self._slow: set[int] = set()  # what may be written to it is not there at once
 
     def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> SelectorKey:
         key = self._inner.register(fileobj, events, data)
+        if not hands_over_at_once(key.fd):
+            self._slow.add(key.fd)
         self._note_writer(key)
         return key
 
     def unregister(self, fileobj: FileDescriptorLike) -> SelectorKey:
         key = self._inner.unregister(fileobj)
         self._write_grace_s.pop(key.fd, None)
+        self._slow.discard(key.fd)
         return key
 
     def modify(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> SelectorKey:
@@ -97,8 +112,8 @@ class _JumpingSelector(selectors.BaseSelector):
         if timeout is None:
             return self._wait_or_raise()
         for jump_s, settle_s in _SETTLE:
-            if timeout >= jump_s:
-                events = self._inner.select(settle_s)
+            if self._slow and timeout >= jump_s:
+                events = self._wait(settle_s)
                 break
         if not events:
             self._loop._advance(timeout)
@@ -114,16 +129,24 @@ class _JumpingSelector(selectors.BaseSelector):
         else:
             self._write_grace_s.pop(key.fd, None)
 
+    def _wait(self, seconds: float) -> list[tuple[SelectorKey, int]]:
+        """Wait for I/O, and count the time."""
+        seconds = min(seconds, _LONGEST_WAIT_S)
+        began_at = time.monotonic()
+        events = self._inner.select(seconds)
+        self._loop._waited_s += min(time.monotonic() - began_at, seconds)
+        return events
+
     def _wait_for_threads(self) -> list[tuple[SelectorKey, int]]:
         while (remaining_s := self._loop._thread_grace_left()) > 0:
-            if events := self._inner.select(remaining_s):
+            if events := self._wait(remaining_s):
                 return events
         return []
 
     def _wait_for_writers(self) -> list[tuple[SelectorKey, int]]:
         # A peer that has stopped reading never makes room: each writer is waited for only once.
         while waiting := [fd for fd, left_s in self._write_grace_s.items() if left_s > 0]:
-            if events := self._inner.select(_POLL_S):
+            if events := self._wait(_POLL_S):
                 return events
             for fd in waiting:
                 self._write_grace_s[fd] -= _POLL_S
@@ -131,8 +154,10 @@ class _JumpingSelector(selectors.BaseSelector):
 
     def _wait_or_raise(self) -> list[tuple[SelectorKey, int]]:
         limit_s = self._loop.hang_limit_s
-        if events := self._inner.select(limit_s):
-            return events
+        give_up_at = self._loop._waited_s + limit_s
+        while (left_s := give_up_at - self._loop._waited_s) > 0:
+            if events := self._wait(left_s):
+                return events
         raise VirtualTimeHang(
             f"nothing is ready and no timer is set; gave up after {limit_s:g} real seconds. "
             f"Waiting: {describe_tasks(self._loop)}"
@@ -145,8 +170,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     `time()` starts at `START_S`, stands still while callbacks run, and moves to the next timer when
     no socket is ready and no executor thread is at work. It never goes backward.
 
-    `hang_limit_s` and `run_limit_s` are real seconds (see `HANG_LIMIT_S`, `RUN_LIMIT_S`); None for
-    `run_limit_s` takes that guard away. Both raise `VirtualTimeHang` out of the running loop.
+    `hang_limit_s` and `run_limit_s` are real seconds (see `HANG_LIMIT_S`, `RUN_LIMIT_S`) in which
+    the loop worked or waited, whatever else the machine did meanwhile; None for `run_limit_s` takes
+    that guard away. Both raise `VirtualTimeHang` out of the running loop.
     """
 
     # Of asyncio's base loop; its type stubs leave them out.
@@ -169,9 +195,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.hang_limit_s = hang_limit_s
         self.run_limit_s = run_limit_s
         self._virtual_now = START_S
+        self._waited_s = 0.0
         self._run_deadline: float | None = None
         self._threads: dict[asyncio.Future[Any], float] = {}
         self._jumping = _JumpingSelector(self)
+        self._local = LocalSockets()
         super().__init__(self._jumping)
 
     def time(self) -> float:
@@ -247,16 +275,68 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def run_forever(self) -> None:
         if self.run_limit_s is not None:
-            self._run_deadline = time.monotonic() + self.run_limit_s
+            self._run_deadline = self._spent_s() + self.run_limit_s
         super().run_forever()
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[_Ts]], _T], *args: Unpack[_Ts]
     ) -> asyncio.Future[_T]:
         future = super().run_in_executor(executor, func, *args)
-        self._threads[future] = time.monotonic() + _THREAD_GRACE_S
+        self._threads[future] = self._waited_s + _THREAD_GRACE_S
         future.add_done_callback(lambda done: self._threads.pop(done, None))
         return future
+
+    def close(self) -> None:
+        super().close()
+        self._local.close()
+
+    # Overrides of asyncio's own methods: what both ends of a connection are made of. ---------
+
+    def _start_serving(
+        self, protocol_factory: Any, sock: socket.socket, *args: Any, **options: Any
+    ) -> None:
+        self._local.listens(sock)
+        _Base._start_serving(self, protocol_factory, sock, *args, **options)
+
+    def _stop_serving(self, sock: socket.socket) -> None:
+        self._local.stops(sock)
+        _Base._stop_serving(self, sock)
+
+    def _accept_connection2(
+        self, protocol_factory: Any, conn: socket.socket, extra: Any, *args: Any, **options: Any
+    ) -> Coroutine[Any, Any, None]:
+        self._local.accepts(extra["peername"])
+        accepting: Coroutine[Any, Any, None] = _Base._accept_connection2(
+            self, protocol_factory, conn, extra, *args, **options
+        )
+        return accepting
+
+    def _sock_connect(self, fut: asyncio.Future[None], sock: socket.socket, address: Any) -> None:
+        _Base._sock_connect(self, fut, sock, address)
+        # At once: the server may accept before the dial returns.
+        self._local.dials(sock, address)
+
+        def dialled(done: asyncio.Future[None]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                self._local.fails(sock)
+
+        fut.add_done_callback(dialled)
+
+    def _make_socket_transport(
+        self, sock: socket.socket, protocol: Any, waiter: Any = None, **options: Any
+    ) -> asyncio.Transport:
+        sock = self._local.end_for(sock, (options.get("extra") or {}).get("peername"))
+        made: asyncio.Transport = _Base._make_socket_transport(
+            self, sock, protocol, waiter, **options
+        )
+        return made
+
+    def _make_ssl_transport(
+        self, rawsock: socket.socket, protocol: Any, *args: Any, **options: Any
+    ) -> asyncio.Transport:
+        sock = self._local.end_for(rawsock, (options.get("extra") or {}).get("peername"))
+        made: asyncio.Transport = _Base._make_ssl_transport(self, sock, protocol, *args, **options)
+        return made
 
     def _advance(self, seconds: float) -> None:
         self._virtual_now += max(seconds, 0.0)
@@ -264,10 +344,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _thread_grace_left(self) -> float:
         if not self._threads:
             return 0.0
-        return max(self._threads.values()) - time.monotonic()
+        return max(self._threads.values()) - self._waited_s
+
+    def _spent_s(self) -> float:
+        return time.thread_time() + self._waited_s
 
     def _check_run_limit(self) -> None:
-        if self._run_deadline is not None and time.monotonic() > self._run_deadline:
+        if self._run_deadline is not None and self._spent_s() > self._run_deadline:
             self._run_deadline = None  # raise once, so that the loop can still be cleaned up
             raise VirtualTimeHang(
                 f"the run took more than {self.run_limit_s:g} real seconds "
