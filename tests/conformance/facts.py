@@ -114,7 +114,7 @@ def _fact(entry: dict[str, Any]) -> Fact:
         raise ValueError(f"{name}: unknown keys {sorted(unknown)}")
     if not set(entry) & {"order", "before", "never", "fields", "has", "values", "times"}:
         raise ValueError(f"{name}: says nothing")
-    tables = {
+    tables: dict[str, Any] = {
         key: {path: _strings(value) for path, value in entry.pop(key, {}).items()}
         for key in ("fields", "has", "values")
     }

@@ -68,7 +68,7 @@ def recorded(steps: Sequence[Sequence[Any]]) -> list[Step]:
 
 
 def measures(session: Sequence[Step]) -> dict[str, float]:
-    """Seconds, unless said otherwise:
+    """Of the first turn, in seconds unless said otherwise:
 
     - set-up: from the client's set-up to the answer;
     - handle: from the set-up's answer to the first handle;
@@ -82,8 +82,9 @@ def measures(session: Sequence[Step]) -> dict[str, float]:
         "set-up": between(session, ">setup", "setupComplete"),
         "handle": between(session, "setupComplete", "handle"),
     }
-    spoken = [step for step in session if "audio" in step.name.split("&")]
     end = next((step for step in session if step.name == "turnComplete"), None)
+    turn = session[: session.index(end) + 1] if end is not None else ()
+    spoken = [step for step in turn if "audio" in step.name.split("&")]
     if spoken and end is not None:
         audio_s = _audio_tokens(end.message) / AUDIO_TOKENS_PER_S
         found["frame"] = audio_s / len(spoken)
@@ -91,7 +92,7 @@ def measures(session: Sequence[Step]) -> dict[str, float]:
         if first is not None and last is not None and end.at is not None:
             found["thinks"] = between(session, "ACTIVITY_END", spoken[0].name)
             found["pace"] = audio_s / (last - first) if last > first else None
-            done = next(step for step in session if step.name == "generationComplete")
+            done = next(step for step in turn if step.name == "generationComplete")
             found["complete"] = None if done.at is None else done.at - last
             found["left"] = first + audio_s - end.at
     return {name: value for name, value in found.items() if value is not None}

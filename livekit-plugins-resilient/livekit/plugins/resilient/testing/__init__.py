@@ -88,8 +88,10 @@ if TYPE_CHECKING:
     )
     from .gemini import (
         FAMILIES,
+        CaptionsOnly,
         FamilyRules,
         GeminiLiveServer,
+        GeminiTimes,
     )
     from .heard import (
         HeardSegment,
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
         Incomplete,
         Messages,
         OpenAIRealtimeServer,
+        OpenAITimes,
     )
     from .recording import (
         CloseInfo,
@@ -136,6 +139,7 @@ __all__ = [
     "CallEndedError",
     "CallWithoutId",
     "CancelCall",
+    "CaptionsOnly",
     "Clock",
     "Close",
     "CloseInfo",
@@ -152,6 +156,7 @@ __all__ = [
     "Flap",
     "Frame",
     "GeminiLiveServer",
+    "GeminiTimes",
     "GoAway",
     "HangHandshake",
     "HeadlessCall",
@@ -169,6 +174,7 @@ __all__ = [
     "NoSetupAnswer",
     "OnConnection",
     "OpenAIRealtimeServer",
+    "OpenAITimes",
     "PacedSpeaker",
     "PhantomInterruption",
     "PoisonHandle",
@@ -280,9 +286,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "UserStops",
     ),
     "gemini": (
+        "CaptionsOnly",
         "FAMILIES",
         "FamilyRules",
         "GeminiLiveServer",
+        "GeminiTimes",
     ),
     "heard": (
         "HeardSegment",
@@ -292,6 +300,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Incomplete",
         "Messages",
         "OpenAIRealtimeServer",
+        "OpenAITimes",
     ),
     "recording": (
         "CloseInfo",

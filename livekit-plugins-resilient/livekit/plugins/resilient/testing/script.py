@@ -37,7 +37,7 @@ class Reply:
     Attributes:
         text: what is said. Empty text is an empty turn: it starts and ends without output.
         characters_per_second: speaking rate, above 0.
-        first_token_s: thinking time before the first audio, on loop time.
+        first_token_s: thinking time before the first audio, in seconds; None takes the server's.
         transcript_lead_s: how far the transcript runs ahead of the audio; negative lags behind;
             None takes the connection's setting.
         pause_at_s: generation stalls once this much audio has been sent ...
@@ -46,7 +46,7 @@ class Reply:
 
     text: str
     characters_per_second: float = CHARACTERS_PER_SECOND
-    first_token_s: float = 0.0
+    first_token_s: float | None = None
     transcript_lead_s: float | None = None
     pause_at_s: float | None = None
     pause_s: float = 0.0
@@ -54,7 +54,8 @@ class Reply:
     def __post_init__(self) -> None:
         _check_text("Reply.text", self.text)
         _check_number("characters_per_second", self.characters_per_second, above=True)
-        _check_number("first_token_s", self.first_token_s)
+        if self.first_token_s is not None:
+            _check_number("first_token_s", self.first_token_s)
         _check_number("pause_s", self.pause_s)
         if self.pause_at_s is not None:
             _check_number("pause_at_s", self.pause_at_s)
@@ -205,6 +206,10 @@ class Script:
     def next_user_text(self) -> str:
         """What the utterance that was just heard means."""
         return self._user_texts.popleft() if self._user_texts else self.default_user_text
+
+    def upcoming_user_text(self) -> str | None:
+        """What the next utterance will mean, if that was scripted."""
+        return self._user_texts[0] if self._user_texts else None
 
     def next_turn(self, request: TurnRequest) -> Turn:
         """Take the next scripted turn.

@@ -13,11 +13,11 @@ from livekit.plugins.resilient.testing.fault_plan import Vocabulary
 from livekit.plugins.resilient.testing.faults import GEMINI_ACTIONS
 from livekit.plugins.resilient.testing.recording import Frame
 
+from .dialects import Dialect
 from .schema import unknown_field
 
 INPUT_RATE = 16_000
 OUTPUT_RATE = 24_000
-OUTPUT_MIME = f"audio/pcm;rate={OUTPUT_RATE}"
 
 INVALID_ARGUMENT = "Request contains an invalid argument."
 
@@ -27,6 +27,7 @@ SERVER_EVENTS = frozenset(
         "sessionResumptionUpdate",
         "inputTranscription",
         "modelTurn",
+        "thought",
         "outputTranscription",
         "generationComplete",
         "turnComplete",
@@ -35,6 +36,8 @@ SERVER_EVENTS = frozenset(
         "toolCall",
         "toolCallCancellation",
         "goAway",
+        "voiceActivity",
+        "empty",
     }
 )
 _REALTIME_KINDS = ("audio", "video", "text", "activityStart", "activityEnd", "audioStreamEnd")
@@ -172,12 +175,13 @@ def text_of(content: Mapping[str, Any] | None) -> str:
     return "".join(part.get("text") or "" for part in parts)
 
 
-def audio_part(pcm: bytes) -> dict[str, Any]:
+def audio_part(pcm: bytes, dialect: Dialect) -> dict[str, Any]:
     """A `modelTurn` with one piece of audio."""
-    blob = {"mimeType": OUTPUT_MIME, "data": audio.encode_audio(pcm)}
-    return {"role": "model", "parts": [{"inlineData": blob}]}
+    blob = {"mimeType": dialect.mime_type, "data": audio.encode_audio(pcm)}
+    turn: dict[str, Any] = {"parts": [{"inlineData": blob}]}
+    return turn | {"role": "model"} if dialect.names_role else turn
 
 
 def duration_text(seconds: float) -> str:
-    """A protobuf Duration in JSON."""
-    return f"{max(0.0, seconds):g}s"
+    """A protobuf Duration in JSON, which has no fraction or one of three digits."""
+    return f"{max(0.0, seconds):.3f}s".replace(".000s", "s")

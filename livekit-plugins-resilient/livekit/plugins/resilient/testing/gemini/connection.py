@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from websockets.protocol import State
 
-from livekit.plugins.resilient.testing.audio import SpeechDetector, SpeechStarted
 from livekit.plugins.resilient.testing.connection import SimConnection
 from livekit.plugins.resilient.testing.faults import (
     Action,
@@ -31,25 +32,21 @@ from .codec import (
     INVALID_ARGUMENT,
     decode_client_message,
     duration_text,
-    input_rate,
     text_of,
 )
 from .content import take_content
 from .handles import HandleDesk
+from .hearing import Hearing
 from .session import HistoryEntry, Session
 from .setup import answer_setup
 from .tools import ToolDesk
 from .turns import ModelTurn
+from .usage import usage_of
 
 if TYPE_CHECKING:
     from livekit.plugins.resilient.testing.wire import Wire
 
     from .server import GeminiLiveServer
-
-_AUDIO_GRACE_S = (
-    0.25  # microphone frames in flight when a tool is called are not the client's fault
-)
-NOT_IMPLEMENTED = "Operation is not implemented, or supported, or enabled."
 
 
 class GeminiConnection(SimConnection):
@@ -64,19 +61,15 @@ class GeminiConnection(SimConnection):
         self.turn: ModelTurn | None = None
         self.tools = ToolDesk(self)
         self.handles = HandleDesk(self)
+        self.hearing = Hearing(self)
         self.playback_until = 0.0
         self.trailing_audio_s = 0.0
-        self.user_speaking = False
-        self.manual_activity = False
-        self.interruptible = True
         self.transcribes = False
         self.takes_initial_history = False
-        self.detector: SpeechDetector | None = None
         # Set by faults, most of them before set-up.
         self.stale: StaleHandle | None = None
         self.poison: PoisonHandle | None = None
         self.continue_alone_s: float | None = None
-        self._speech_from_s = 0.0
         self._backlog: deque[TurnRequest] = deque()
 
     # State ---------------------------------------------------------------------------------
@@ -105,6 +98,21 @@ class GeminiConnection(SimConnection):
                     return None if behavior in (None, "UNSPECIFIED") else str(behavior)
         return None
 
+    def later(self, delay_s: float, callback: Callable[[], object]) -> None:
+        """Run `callback` after `delay_s` unless the connection ends first; at once without one."""
+        if delay_s:
+            self.after(delay_s, callback)
+        else:
+            callback()
+
+    async def still_there(self, delay_s: float) -> bool:
+        """Wait for `delay_s`, and say whether the client has stayed."""
+        if delay_s:
+            gone = self.loop.create_task(self.wire.wait_closed())
+            await asyncio.wait({gone}, timeout=delay_s)
+            gone.cancel()
+        return self.is_open
+
     # Incoming ------------------------------------------------------------------------------
 
     async def on_open(self) -> None:
@@ -116,7 +124,7 @@ class GeminiConnection(SimConnection):
     async def on_frame(self, frame: Frame) -> None:
         if frame.kind == "audio":
             if self.session is not None:
-                await self._hear(frame)
+                await self.hearing.hear(frame)
             elif self.answers_setup:
                 self.refuse()
             return
@@ -133,7 +141,7 @@ class GeminiConnection(SimConnection):
         self.close(1007, reason)
 
     async def _on_setup(self, frame: Frame) -> None:
-        answer_setup(self, frame.message["setup"])
+        await answer_setup(self, frame.message["setup"])
 
     async def _on_content(self, frame: Frame) -> None:
         take_content(self, frame.message["clientContent"])
@@ -164,20 +172,13 @@ class GeminiConnection(SimConnection):
         """Video is recorded and otherwise ignored."""
 
     async def _on_activity_start(self, frame: Frame) -> None:
-        if self.server.strict and not self.manual_activity:
-            self.refuse()
-        elif not self.user_speaking:
-            await self._user_starts()
+        await self.hearing.begin()
 
     async def _on_activity_end(self, frame: Frame) -> None:
-        if self.user_speaking and self.manual_activity:
-            await self._user_stops()
-        elif self.server.strict:
-            self.refuse("No turn to complete")
+        await self.hearing.end()
 
     async def _on_audio_end(self, frame: Frame) -> None:
-        if self.detector is not None and self.detector.end() is not None:
-            await self._user_stops()
+        await self.hearing.stream_end()
 
     _HANDLERS = {  # noqa: RUF012 - a table of methods
         "setup": _on_setup,
@@ -191,66 +192,11 @@ class GeminiConnection(SimConnection):
         "audioStreamEnd": _on_audio_end,
     }
 
-    # The user's voice ----------------------------------------------------------------------
-
-    async def _hear(self, frame: Frame) -> None:
-        if self.server.refuse_audio_during_call and self._call_is_old():
-            self.close(1008, NOT_IMPLEMENTED)
-            return
-        if self.manual_activity:
-            return
-        rate = input_rate(frame.message)
-        if self.detector is None or self.detector.rate != rate:
-            self.detector = SpeechDetector(
-                rate, stop_s=self.silence_s(), threshold=self.server.speech_threshold
-            )
-        for edge in self.detector.feed(frame.audio):
-            if self.closing:
-                return
-            if isinstance(edge, SpeechStarted):
-                self._speech_from_s = edge.at_s
-                await self._user_starts()
-            else:
-                await self._user_stops(edge.at_s - self._speech_from_s)
-
     @property
     def writes(self) -> bool:
         """Whether the model answers in text and not in speech."""
         config = self.require_session().setup.get("generationConfig") or {}
         return (config.get("responseModalities") or ["AUDIO"]) == ["TEXT"]
-
-    def silence_s(self) -> float:
-        """Quiet after which the user's turn is over: from set-up, else the server's default."""
-        config = self.require_session().setup.get("realtimeInputConfig") or {}
-        detection = config.get("automaticActivityDetection") or {}
-        milliseconds = detection.get("silenceDurationMs")
-        return self.server.silence_s if milliseconds is None else float(milliseconds) / 1000
-
-    def _call_is_old(self) -> bool:
-        calls = self.require_session().open_calls.values()
-        now = self.loop.time()
-        return any(call.blocking and now - call.called_at > _AUDIO_GRACE_S for call in calls)
-
-    async def _user_starts(self) -> None:
-        self.user_speaking = True
-        await self.user_started()
-        if not self.closing and self.interruptible:
-            self.interrupt()
-            self.tools.cancel(blocking_only=True)
-
-    async def _user_stops(self, seconds: float = 0.0) -> None:
-        self.user_speaking = False
-        await self.user_stopped()
-        if self.closing:
-            return
-        text = self.server.script.next_user_text()
-        self.learn(HistoryEntry("user", "speech", text, self.number, audio_s=seconds))
-        if "inputAudioTranscription" in self.require_session().setup:
-            self.emit(
-                "inputTranscription",
-                {"serverContent": {"inputTranscription": {"text": f" {text}"}}},
-            )
-        self.ask(self.request("speech", text))
 
     # The model's turns ---------------------------------------------------------------------
 
@@ -261,9 +207,9 @@ class GeminiConnection(SimConnection):
 
     def ask(self, request: TurnRequest, *, interrupt: bool = False) -> None:
         """Let the model answer now, or as soon as it and the user are quiet."""
-        if interrupt and self.turn is not None and not self.user_speaking:
+        if interrupt and self.turn is not None and not self.hearing.speaking:
             self.interrupt()
-        if self.turn is not None or (self.user_speaking and request.reason == "tool_result"):
+        if self.turn is not None or (self.hearing.speaking and request.reason == "tool_result"):
             self._backlog.append(request)
             return
         plan = self.server.script.next_turn(request)
@@ -290,7 +236,7 @@ class GeminiConnection(SimConnection):
         self.playback_until = self.loop.time()
         self.tools.cancel(blocking_only=True)
         self.emit("interrupted", {"serverContent": {"interrupted": True}})
-        self._emit_turn_complete()
+        self.complete_turn(turn)
 
     def commit_speech(self, text: str) -> None:
         """Let the model know what it said."""
@@ -303,36 +249,30 @@ class GeminiConnection(SimConnection):
             return
         self.turn = None
         self.commit_speech(spoken)
-        self._emit_turn_complete()
+        self.complete_turn(turn)
         self._go_on()
 
     def end_wait(self) -> None:
         """The turn that waited for blocking tools goes on with their results."""
-        if self.turn is not None and self.turn.waiting:
+        turn = self.turn
+        if turn is not None and turn.waiting:
             self.turn = None
+            turn.end_of_tools()
 
     def _go_on(self) -> None:
         if self._backlog and self.turn is None:
             self.ask(self._backlog.popleft())
 
-    def _emit_turn_complete(self) -> None:
+    def complete_turn(self, turn: ModelTurn) -> None:
+        """Say that a turn is over."""
+        content: dict[str, Any] = {"turnComplete": True}
+        if self.server.dialect.grounding:
+            content["groundingMetadata"] = {}
+        usage = usage_of(turn, self.require_session(), self.server.dialect)
         self.emit(
-            ("turnComplete", "usageMetadata"),
-            {"serverContent": {"turnComplete": True}, "usageMetadata": self._usage()},
+            ("turnComplete", "usageMetadata"), {"serverContent": content, "usageMetadata": usage}
         )
         self.handles.offer()
-
-    def _usage(self) -> dict[str, Any]:
-        prompt = self.require_session().context_tokens + 50
-        answer = "candidatesTokenCount" if self.server.vertex else "responseTokenCount"
-        details = "candidatesTokensDetails" if self.server.vertex else "responseTokensDetails"
-        return {
-            "promptTokenCount": prompt,
-            answer: 20,
-            "totalTokenCount": prompt + 20,
-            "promptTokensDetails": [{"modality": "TEXT", "tokenCount": prompt}],
-            details: [{"modality": "AUDIO", "tokenCount": 20}],
-        }
 
     def learn(self, entry: HistoryEntry) -> None:
         """Add to the context; a full one is compressed, or closes the connection with 1007."""
@@ -369,9 +309,10 @@ class GeminiConnection(SimConnection):
                 self.trailing_audio_s = duration_s
             case CancelCall():
                 self.tools.cancel(blocking_only=False)
-                if self.turn is not None and self.turn.waiting:
+                turn = self.turn
+                if turn is not None and turn.waiting:
                     self.turn = None
-                    self._emit_turn_complete()
+                    self.complete_turn(turn)
             case CallWithoutId():
                 self.tools.without_id = True
             case ContinueAlone(delay_s=delay_s):

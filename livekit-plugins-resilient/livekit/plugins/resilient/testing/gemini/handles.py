@@ -25,24 +25,42 @@ class HandleDesk:
         return session is not None and "sessionResumption" in session.setup
 
     def turn_begins(self) -> None:
-        """The model starts to generate: the state cannot be resumed until it is done."""
-        if self.wanted and self.connection.server.handle_while_busy:
+        """The model starts to generate: with some families the state cannot be resumed then."""
+        if not self.wanted:
+            return
+        if self.connection.server.handle_while_busy:
             self._issue()
-        elif self.wanted:
+        elif self.connection.server.dialect.announces_busy:
             self._emit({"resumable": False})
 
-    def offer(self) -> None:
-        """Issue a handle if the client wants one and nothing is going on."""
+    def set_up(self) -> None:
+        """The session was set up: a handle for that state, which arrives a little later."""
+        server = self.connection.server
+        if not server.handle_at_setup:
+            return
+        if self.wanted:
+            self.offer(server.times.handle_s)
+        elif server.dialect.unasked_handle == "after_setup":
+            self._issue(server.times.handle_s)
+
+    def result_taken(self) -> None:
+        """The last open call was answered, and the model has not spoken yet."""
+        if self.connection.server.dialect.unasked_handle == "after_result":
+            self._issue()
+
+    def offer(self, delay_s: float = 0.0) -> None:
+        """Issue a handle if the client wants one and nothing is going on; it is sent `delay_s`
+        later."""
         if not self.wanted:
             return
         connection = self.connection
         busy = connection.turn is not None or bool(connection.require_session().open_calls)
-        if busy and not connection.server.handle_while_busy:
+        if not busy or connection.server.handle_while_busy:
+            self._issue(delay_s)
+        elif connection.server.dialect.announces_busy:
             self._emit({"resumable": False})
-        else:
-            self._issue()
 
-    def _issue(self) -> None:
+    def _issue(self, delay_s: float = 0.0) -> None:
         mode, connection = self.mode, self.connection
         if isinstance(mode, NoHandle):
             return
@@ -55,9 +73,8 @@ class HandleDesk:
         )
         update = {"newHandle": snapshot.handle, "resumable": True}
         if isinstance(mode, LateHandle):
-            connection.after(mode.delay_s, lambda: self._emit(update))
-        else:
-            self._emit(update)
+            delay_s += mode.delay_s
+        connection.later(delay_s, lambda: self._emit(update))
 
     def _emit(self, update: Mapping[str, Any]) -> None:
         self.connection.emit("sessionResumptionUpdate", {"sessionResumptionUpdate": dict(update)})

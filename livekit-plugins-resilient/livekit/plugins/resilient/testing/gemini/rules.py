@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .dialects import V2_5, V3_1, V3_8, Dialect
+
 
 @dataclass(frozen=True)
 class FamilyRules:
@@ -30,7 +32,7 @@ class FamilyRules:
         content_interrupts: which `clientContent` cuts a running turn.
         tools_block: whether a tool without declared behaviour blocks the model.
         non_blocking: whether the family has non-blocking tools at all.
-        packs_parts: whether one event may hold audio and transcript together.
+        dialect: what its messages look like; on Vertex AI that of Vertex.
         context_update: whether `contextUpdate` is known.
         thinking_level: whether `thinkingConfig.thinkingLevel` is taken.
         connection_limit_s: age at which the server ends a connection.
@@ -46,7 +48,7 @@ class FamilyRules:
     content_interrupts: Literal["always", "turn_complete"]
     tools_block: bool
     non_blocking: bool
-    packs_parts: bool
+    dialect: Dialect
     context_update: bool
     thinking_level: bool
     connection_limit_s: float
@@ -68,7 +70,7 @@ FAMILIES: dict[str, FamilyRules] = {
         content_interrupts="always",
         tools_block=True,
         non_blocking=True,
-        packs_parts=False,
+        dialect=V2_5,
         context_update=False,
         thinking_level=False,
         connection_limit_s=_TEN_MINUTES_S,
@@ -84,7 +86,7 @@ FAMILIES: dict[str, FamilyRules] = {
         content_interrupts="turn_complete",
         tools_block=True,
         non_blocking=False,
-        packs_parts=True,
+        dialect=V3_1,
         context_update=False,
         thinking_level=True,
         connection_limit_s=_TEN_MINUTES_S,
@@ -100,7 +102,7 @@ FAMILIES: dict[str, FamilyRules] = {
         content_interrupts="turn_complete",
         tools_block=True,
         non_blocking=False,
-        packs_parts=True,
+        dialect=V3_1,
         context_update=False,
         thinking_level=True,
         connection_limit_s=_TEN_MINUTES_S,
@@ -116,7 +118,7 @@ FAMILIES: dict[str, FamilyRules] = {
         content_interrupts="turn_complete",
         tools_block=False,
         non_blocking=True,
-        packs_parts=True,
+        dialect=V3_8,
         context_update=True,
         thinking_level=False,
         connection_limit_s=_FIFTY_EIGHT_MINUTES_S,

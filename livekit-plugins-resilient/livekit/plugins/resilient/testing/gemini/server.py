@@ -7,6 +7,7 @@ import re
 import ssl
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
 
 from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.clock import Clock
@@ -17,8 +18,10 @@ from livekit.plugins.resilient.testing.server import Pace, SimulatedServer
 
 from .codec import VOCABULARY
 from .connection import GeminiConnection
+from .dialects import VERTEX
 from .rules import FamilyRules, family_rules
 from .session import Session, SessionStore
+from .times import GeminiTimes, times_of
 from .tls import client_context, server_context
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ _PATHS = re.compile(
     r"(Constrained)?|cloud\.aiplatform\.\w+\.LlmBidiService/BidiGenerateContent)"
 )
 _FROM_RULES: Literal["family"] = "family"
+_FIRST_CALL = 10_000_000_000_000_000_000
 
 
 class GeminiLiveServer(SimulatedServer):
@@ -47,13 +51,16 @@ class GeminiLiveServer(SimulatedServer):
         default_reply: what the model says when `replies` is empty.
         faults: the fault plan.
         clock: for the limits below; its `advance` lets an hour pass.
-        pace: audio seconds sent per second; "realtime" is 1.0; None sends a reply at once.
-        transcript_lead_s: how far the transcript runs ahead of the audio; negative lags.
+        times: how long the server takes: "recorded", as real ones do, "instant", or your own.
+        pace: audio seconds sent per second; "realtime" is 1.0; None sends a reply at once; "times"
+            takes that of `times`.
+        transcript_lead_s: how much further the captions run ahead of the audio than those of the
+            family do anyway; negative lags.
         silence_s: quiet on the microphone, in audio time, that ends the user's turn.
         assume_playback: hold `turnComplete` back until a real-time client has played the reply.
         handle_at_setup: issue a handle right after set-up.
-        handle_while_busy: issue a handle when a turn begins, as Vertex was seen to do, instead of
-            saying that the session is not resumable.
+        handle_while_busy: issue a handle when a turn begins, as Vertex was seen to do, whether or
+            not the family says then that the session is not resumable.
         stale_handle: how an unknown or expired handle is refused: 1008 before `setupComplete`, or
             1007 after it.
         refuse_overlap: refuse a resume with 1011 while the session's old socket is open.
@@ -89,7 +96,8 @@ class GeminiLiveServer(SimulatedServer):
         default_reply: TurnSource = "Hello, this is the simulated model speaking.",
         faults: Iterable[Fault] = (),
         clock: Clock | None = None,
-        pace: Pace = None,
+        times: GeminiTimes | Literal["recorded", "instant"] = "recorded",
+        pace: Pace | Literal["times"] = "times",
         transcript_lead_s: float = 0.0,
         silence_s: float = 0.3,
         assume_playback: bool = True,
@@ -105,12 +113,13 @@ class GeminiLiveServer(SimulatedServer):
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
+        self.times = times_of(times)
         super().__init__(
             replies,
             default_reply=default_reply,
             faults=faults,
             clock=clock,
-            pace=pace,
+            pace=self.times.pace if pace == "times" else pace,
             transcript_lead_s=transcript_lead_s,
             strict=strict,
             speech_threshold=speech_threshold,
@@ -131,6 +140,7 @@ class GeminiLiveServer(SimulatedServer):
                 check_number(name, limit, least=0, above=True)
         self.rules = family_rules(family)
         self.vertex = vertex
+        self.dialect = VERTEX if vertex else self.rules.dialect
         self.silence_s = silence_s
         self.assume_playback = assume_playback
         self.handle_at_setup = handle_at_setup
@@ -198,8 +208,13 @@ class GeminiLiveServer(SimulatedServer):
         return kwargs | overrides
 
     def next_call_id(self) -> str:
-        """A fresh tool-call id."""
-        return f"function-call-{next(self._call_numbers)}"
+        """A fresh tool-call id, in the family's form."""
+        number = next(self._call_numbers)
+        if self.dialect.call_id == "numbered":
+            return f"function-call-{_FIRST_CALL + number}"
+        if self.dialect.call_id == "uuid":
+            return str(UUID(int=number))
+        return f"call{number:018d}"
 
     def tls(self) -> ssl.SSLContext | None:
         return server_context()

@@ -6,9 +6,12 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
 
 from livekit.plugins.resilient.testing.faults import PoisonHandle
 from livekit.plugins.resilient.testing.script import Reply
+
+from .usage import AUDIO_TOKENS_PER_S
 
 if TYPE_CHECKING:
     from .connection import GeminiConnection
@@ -17,7 +20,6 @@ HANDLE_VALID_S = 7200.0
 """A handle can be used for 2 h after the session's last connection ended (ai.google.dev)."""
 
 _CHARACTERS_PER_TOKEN = 4
-_AUDIO_TOKENS_PER_S = 25  # ai.google.dev: audio counts 25 tokens per second
 _TRIGGER_SHARE = 0.8
 
 
@@ -48,7 +50,7 @@ class HistoryEntry:
     @property
     def tokens(self) -> int:
         """A plausible count for usage reports."""
-        return len(self.text) // _CHARACTERS_PER_TOKEN + round(self.audio_s * _AUDIO_TOKENS_PER_S)
+        return len(self.text) // _CHARACTERS_PER_TOKEN + round(self.audio_s * AUDIO_TOKENS_PER_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,7 @@ class SessionStore:
 
     def issue(self, session: Session, connection: int, now: float) -> Snapshot:
         """Issue a handle for the session's present state."""
-        handle = f"resume-{next(self._numbers):05d}"
+        handle = str(UUID(int=next(self._numbers), version=4))
         snapshot = Snapshot(
             handle,
             now,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from .codec import text_of
 from .session import HistoryEntry, Snapshot
@@ -18,9 +19,11 @@ DEADLINE = "Deadline expired before operation could complete."
 CANCELLED = "The operation was cancelled."
 
 
-def answer_setup(connection: GeminiConnection, setup: Mapping[str, Any]) -> None:
+async def answer_setup(connection: GeminiConnection, setup: Mapping[str, Any]) -> None:
     """Answer the set-up message, or close as a real server would."""
     server = connection.server
+    if not await connection.still_there(server.times.set_up_s):
+        return
     if server.strict and not _is_taken(connection, setup):
         connection.refuse()
         return
@@ -69,10 +72,10 @@ def _open(
     session = server.store.open(connection, setup, now, snapshot)
     connection.session = session
     detection = setup.get("realtimeInputConfig") or {}
-    connection.manual_activity = bool(
+    connection.hearing.manual = bool(
         (detection.get("automaticActivityDetection") or {}).get("disabled")
     )
-    connection.interruptible = detection.get("activityHandling") != "NO_INTERRUPTION"
+    connection.hearing.interruptible = detection.get("activityHandling") != "NO_INTERRUPTION"
     connection.transcribes = "outputAudioTranscription" in setup
     connection.takes_initial_history = bool(
         (setup.get("historyConfig") or {}).get("initialHistoryInClientContent")
@@ -80,9 +83,9 @@ def _open(
     instructions = text_of(setup.get("systemInstruction"))
     if instructions and snapshot is None:
         session.add(HistoryEntry("system", "instructions", instructions, connection.number))
-    connection.emit("setupComplete", {"setupComplete": {"sessionId": f"session-{session.number}"}})
-    if server.handle_at_setup:
-        connection.handles.offer()
+    named = {"sessionId": str(UUID(int=session.number))} if server.dialect.session_id else {}
+    connection.emit("setupComplete", {"setupComplete": named})
+    connection.handles.set_up()
     _start_clocks(connection)
     if snapshot is None:
         return

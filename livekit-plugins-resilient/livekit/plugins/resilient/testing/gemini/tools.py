@@ -142,6 +142,7 @@ class ToolDesk:
         if blocking and not any(call.blocking for call in session.open_calls.values()):
             results, self._results = {**self._results, **prompt}, {}
             connection.end_wait()
+            connection.handles.result_taken()
             connection.ask(self._request(results))
         elif prompt:
             connection.ask(self._request(prompt), interrupt=scheduling == "INTERRUPT")
