@@ -18,7 +18,7 @@ SERVER_VAD = {"type": "server_vad", "silence_duration_ms": 500, "prefix_padding_
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
-async def test_a_spoken_turn_in_documented_order_on_audio_time() -> None:
+async def test_a_spoken_turn_in_recorded_order_on_audio_time() -> None:
     requests: list[TurnRequest] = []
 
     def answer(request: TurnRequest) -> str:

@@ -56,7 +56,8 @@ async def test_greeting_spoken_turn_and_tool_round_trip(
             await call.agent_done()
             assert answer.started_at is not None
             assert said.ended_at is not None
-            assert 0.1 < answer.started_at - said.ended_at < 0.7
+            # The end of the utterance is heard, then there are two responses: a call, an answer.
+            assert 0.8 < answer.started_at - said.ended_at < 1.6
             (run,) = call.tools
             assert (run.name, run.args, run.status) == ("get_weather", {"city": "Paris"}, "done")
             assert call.user_texts() == ["what is the weather in Paris"]

@@ -80,7 +80,7 @@ def shows(action: type[Action]) -> Callable[[Scenario], Scenario]:
 
 
 def simulator(*faults: Fault, replies: Iterable[TurnSource] = ()) -> OpenAIRealtimeServer:
-    return OpenAIRealtimeServer(replies, default_reply=REPLY, faults=faults)
+    return OpenAIRealtimeServer(replies, default_reply=REPLY, faults=faults, times="instant")
 
 
 @shows(Abort)

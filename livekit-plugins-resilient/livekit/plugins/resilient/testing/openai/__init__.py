@@ -6,5 +6,6 @@ from .conversation import Item
 from .script import Incomplete, Messages
 from .server import OpenAIRealtimeServer
 from .session import Session
+from .times import OpenAITimes
 
-__all__ = ["Incomplete", "Item", "Messages", "OpenAIRealtimeServer", "Session"]
+__all__ = ["Incomplete", "Item", "Messages", "OpenAIRealtimeServer", "OpenAITimes", "Session"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +20,15 @@ from livekit.plugins.resilient.testing.recording import Frame
 from livekit.plugins.resilient.testing.script import NoReply, Reason, ToolCall, TurnRequest
 from livekit.plugins.resilient.testing.wire import Wire
 
-from . import events, requests
+from . import requests
 from .conversation import RATE, Item, client_item
+from .dialects import Dialect
 from .idle import IdleTimeout
 from .input_audio import InputAudio
 from .requests import Refusal
 from .responses import Response
 from .session import Session
+from .shapes import message_on_wire
 
 if TYPE_CHECKING:
     from .server import OpenAIRealtimeServer
@@ -39,13 +43,14 @@ class OpenAIConnection(SimConnection):
     server: OpenAIRealtimeServer
 
     def __init__(
-        self, server: OpenAIRealtimeServer, wire: Wire, model: str, *, legacy: bool
+        self, server: OpenAIRealtimeServer, wire: Wire, model: str, dialect: Dialect
     ) -> None:
         super().__init__(server, wire)
-        self.legacy = legacy
+        self.dialect = dialect
         self.session = Session(
-            self.number, self.new_id("sess"), model, legacy=legacy, cap_s=server.session_cap_s
+            self.number, self.new_id("sess"), model, dialect=dialect, cap_s=server.session_cap_s
         )
+        self.conversation_id = self.new_id("conv")
         self.input = InputAudio(self)
         self.idle = IdleTimeout(self)
         self.responses: list[Response] = []
@@ -66,7 +71,14 @@ class OpenAIConnection(SimConnection):
     async def on_open(self) -> None:
         if not self.answers_setup:
             return
+        times = self.server.times
+        if times.session_created_s:
+            await asyncio.sleep(times.session_created_s)
         self.send("session.created", session=self.session.wire())
+        if self.dialect.greets:
+            conversation = {"id": self.conversation_id, "object": "realtime.conversation"}
+            self.send("conversation.created", conversation=conversation)
+            self.send("ping", timestamp=round(time.time() * 1000))
         if self.server.session_cap_s is not None:
             expired = SessionExpired(error_first=self.server.error_before_expiry)
             self.on_clock(self.server.session_cap_s, lambda: self.expire(expired))
@@ -127,7 +139,7 @@ class OpenAIConnection(SimConnection):
 
     def _on_session_update(self, message: Mapping[str, Any]) -> None:
         changes = message["session"]
-        refusal = requests.check_session(changes, legacy=self.legacy, strict=self.server.strict)
+        refusal = requests.check_session(changes, self.dialect, strict=self.server.strict)
         if refusal is not None:
             self.refuse(refusal, message)
             return
@@ -164,7 +176,7 @@ class OpenAIConnection(SimConnection):
         if item is None:
             self.refuse(requests.unknown_item("retrieve", message["item_id"]), message)
         else:
-            self.send("conversation.item.retrieved", item=item.to_wire(legacy=self.legacy))
+            self.send("conversation.item.retrieved", item=item.to_wire(self.dialect))
 
     def _on_item_delete(self, message: Mapping[str, Any]) -> None:
         item = self.session.conversation.get(message["item_id"])
@@ -237,11 +249,26 @@ class OpenAIConnection(SimConnection):
 
     def response_done(self, response: Response) -> None:
         """A response sent its last event."""
+        self._tell_limits()
         self.idle.start(response)
         for item in response.items:
             if item.kind == "function_call":
                 args = json.loads(item.arguments)
                 self.server.last_call = ToolCall(item.name, args, call_id=item.call_id)
+
+    def _tell_limits(self) -> None:
+        if not self.dialect.rate_limits:
+            return
+        limits = self.session.rate_limits()
+
+        def tell() -> None:
+            self.send("rate_limits.updated", rate_limits=limits)
+
+        wait_s = self.server.times.rate_limits_s
+        if wait_s:
+            self.after(wait_s, tell)
+        else:
+            tell()
 
     def repeat_call(self) -> None:
         call = self.server.last_call
@@ -274,11 +301,8 @@ class OpenAIConnection(SimConnection):
     def send(
         self, event: str, *, turn: object = None, span: AudioSpan | None = None, **fields: Any
     ) -> None:
-        """Queue a server event under its current name; legacy clients get the old one."""
-        if self.legacy and event in events.NOT_IN_LEGACY:
-            return
-        name = events.wire_name(event, legacy=self.legacy)
-        message = {"type": name, "event_id": self.new_id("event"), **fields}
+        """Queue a server event under its current name, in the dialect's form."""
+        message = message_on_wire(self.dialect, event, fields, self.new_id("event"))
         self.emit(event, message, turn=turn, span=span)
 
     def refuse(self, refusal: Refusal, message: Mapping[str, Any] | None) -> None:
@@ -308,22 +332,25 @@ class OpenAIConnection(SimConnection):
             "conversation.item.added",
             turn=turn,
             previous_item_id=before,
-            item=item.to_wire(legacy=self.legacy),
+            item=item.to_wire(self.dialect),
         )
         return before
 
     def item_done(self, item: Item, previous: str | None, *, turn: object = None) -> None:
-        """Announce that an item is complete."""
+        """Announce that an item is complete, where the dialect does."""
+        heard = item.role == "user" and item.made_by == "server"
+        if self.dialect.item_done == "none" or (self.dialect.item_done == "heard" and not heard):
+            return
         self.send(
             "conversation.item.done",
             turn=turn,
             previous_item_id=previous,
-            item=item.to_wire(legacy=self.legacy),
+            item=item.to_wire(self.dialect),
         )
 
     def new_id(self, prefix: str) -> str:
         """A fresh id; unique in the server."""
-        return self.server.new_id(prefix)
+        return self.server.new_id(prefix, self.dialect)
 
 
 def _texts(message: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,6 +9,9 @@ from typing import Any, Literal
 from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.script import Word
 
+from .dialects import Dialect
+from .shapes import item_on_wire
+
 RATE = 24_000
 """Samples per second of `audio/pcm`, both ways."""
 
@@ -30,6 +33,7 @@ class Item:
         words: the generated words that were sent, with their places in the audio.
         truncated_ms: where the client cut the audio; None if it did not.
         transcript_sent: the user's transcript went out.
+        phase: of a generated message: "final_answer", or "commentary" before a call.
         call_id, name, arguments, output: of calls and their results.
         content: the content as the client wrote it.
     """
@@ -45,6 +49,7 @@ class Item:
     spoken: bool = False
     truncated_ms: int | None = None
     transcript_sent: bool = False
+    phase: str = ""
     call_id: str = ""
     name: str = ""
     arguments: str = ""
@@ -69,32 +74,43 @@ class Item:
             return "".join(w.text for w in self.words if w.end_s <= cut_s + 1e-6)
         return self.text
 
-    def to_wire(self, *, legacy: bool) -> dict[str, Any]:
+    def to_wire(self, dialect: Dialect) -> dict[str, Any]:
         """The item as an event shows it."""
-        wire: dict[str, Any] = {
-            "id": self.item_id,
-            "object": "realtime.item",
-            "type": self.kind,
-            "status": self.status,
-        }
-        if self.kind == "message":
-            return {**wire, "role": self.role, "content": self._content(legacy)}
-        wire["call_id"] = self.call_id
+        wire: dict[str, Any] = {"id": self.item_id, "type": self.kind}
+        if self.kind == "function_call_output":
+            wire |= {"call_id": self.call_id, "output": self.output}
+            if dialect.shape == "azure-legacy":
+                wire["status"] = self.status
+            return item_on_wire(dialect, wire)
+        wire["status"] = self.status
         if self.kind == "function_call":
-            return {**wire, "name": self.name, "arguments": self.arguments}
-        return {**wire, "output": self.output}
+            wire |= {"name": self.name, "call_id": self.call_id, "arguments": self.arguments}
+            return item_on_wire(dialect, wire)
+        wire |= {"role": self.role, "content": self._content(dialect)}
+        if self.phase and dialect.phases:
+            wire["phase"] = self.phase
+        return item_on_wire(dialect, wire)
 
-    def _content(self, legacy: bool) -> list[dict[str, Any]]:
+    def _content(self, dialect: Dialect) -> list[dict[str, Any]]:
         if self.content is not None:
-            return self.content
+            return [_written(part, dialect) for part in self.content]
         if self.role == "user":
-            transcript = self.text if self.transcript_sent else None
+            unknown = "" if dialect.item_at_start else None
+            transcript = self.text if self.transcript_sent else unknown
             return [{"type": "input_audio", "transcript": transcript}]
         if self.status == "in_progress":
             return []
         if not self.spoken:
-            return [{"type": "text" if legacy else "output_text", "text": self.text}]
-        return [{"type": "audio" if legacy else "output_audio", "transcript": self.text}]
+            return [{"type": "text" if dialect.legacy else "output_text", "text": self.text}]
+        return [{"type": "audio" if dialect.legacy else "output_audio", "transcript": self.text}]
+
+
+def _written(part: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:
+    """A part of a client's message: audio is not repeated, and legacy dialects know one name."""
+    shown = {key: value for key, value in part.items() if key != "audio"}
+    if dialect.legacy and shown.get("type") == "output_text":
+        shown["type"] = "text"
+    return shown
 
 
 class Conversation:
@@ -136,6 +152,11 @@ class Conversation:
                 self.items.insert(index + 1, item)
                 return previous_id
         raise KeyError(previous_id)
+
+    def before(self, item: Item) -> str | None:
+        """Id of the item before `item`, if there is one."""
+        index = self.items.index(item)
+        return self.items[index - 1].item_id if index else None
 
     def remove(self, item: Item) -> None:
         """Delete `item`."""

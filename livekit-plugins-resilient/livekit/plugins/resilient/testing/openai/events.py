@@ -1,4 +1,4 @@
-"""Names and shapes of OpenAI Realtime events, current (GA) and legacy (Azure with api-version).
+"""Names of OpenAI Realtime events, current (GA) and legacy (Azure with api-version, Voice Live).
 
 Faults, waits and recordings always use the current names; the legacy ones exist on the wire only.
 """
@@ -63,6 +63,7 @@ LEGACY_SESSION_FIELDS = frozenset(
         "output_audio_format",
         "input_audio_transcription",
         "input_audio_noise_reduction",
+        "input_audio_sampling_rate",
         "turn_detection",
         "tools",
         "tool_choice",
@@ -107,7 +108,9 @@ SERVER_EVENTS = frozenset(
         "conversation.item.retrieved",
         "conversation.item.truncated",
         "conversation.item.deleted",
+        "conversation.created",
         "conversation.item.input_audio_transcription.delta",
+        "conversation.item.input_audio_transcription.updated",
         "conversation.item.input_audio_transcription.completed",
         "conversation.item.input_audio_transcription.failed",
         "input_audio_buffer.committed",
@@ -115,6 +118,7 @@ SERVER_EVENTS = frozenset(
         "input_audio_buffer.speech_started",
         "input_audio_buffer.speech_stopped",
         "input_audio_buffer.timeout_triggered",
+        "ping",
         "rate_limits.updated",
         "response.created",
         "response.output_item.added",
@@ -142,9 +146,6 @@ _LEGACY_NAMES: Mapping[str, str] = {
     "response.output_audio_transcript.delta": "response.audio_transcript.delta",
     "response.output_audio_transcript.done": "response.audio_transcript.done",
 }
-
-NOT_IN_LEGACY = frozenset({"conversation.item.done"})
-"""Events that the legacy protocol does not have."""
 
 
 def wire_name(event: str, *, legacy: bool) -> str:

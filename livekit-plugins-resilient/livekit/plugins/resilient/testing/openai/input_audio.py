@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from livekit.plugins.resilient.testing import audio
 
 from . import requests
+from .captions import Captions
 from .conversation import RATE, Item
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class InputAudio:
         self._buffer = bytearray()
         self._ends_at_s = 0.0  # audio time of the buffer's end
         self._item_id: str | None = None
+        self._begun: Item | None = None  # the utterance's item, where it is there from the start
+        self._captions = Captions(connection)
 
     @property
     def buffered_ms(self) -> float:
@@ -41,13 +44,15 @@ class InputAudio:
         if detection != self._detection:
             self._detection = detection
             self._ears = self._new_ears()
-            self._item_id = None
+            self._forget()
 
     async def append(self, pcm: bytes) -> None:
         """Take microphone audio, piece by piece, so that edges fall where they are heard."""
         session = self._connection.session
         session.appended_s += audio.duration_of(pcm, RATE)
-        step = 10 * _BYTES_PER_MS
+        # Where silence holds no edge, there is no need to look for its place.
+        at_rest = self._ears is not None and self._ears.at_rest and audio.is_silent(pcm)
+        step = len(pcm) if at_rest and pcm else 10 * _BYTES_PER_MS
         for start in range(0, len(pcm), step):
             piece = pcm[start : start + step]
             self._buffer += piece
@@ -66,30 +71,31 @@ class InputAudio:
         """Make a user item of the buffer, and transcribe it; `text` is what was said, by default
         what the script has next."""
         connection = self._connection
-        item = Item(
-            item_id or self._item_id or connection.new_id("item"),
-            "message",
-            "server",
-            "user",
-            text=connection.server.script.next_user_text() if text is None else text,
-            pcm=bytes(self._buffer),
-        )
+        conversation = connection.session.conversation
+        said = connection.server.script.next_user_text() if text is None else text
+        item = self._begun
+        if item is None:
+            item = self._new_item(item_id or self._item_id or connection.new_id("item"))
+        item.text, item.pcm, item.status = said, bytes(self._buffer), "completed"
         self._buffer.clear()
-        self._item_id = None
-        previous = connection.session.conversation.last_id()
+        self._item_id = self._begun = None
+        begun = item in conversation.items
+        previous = conversation.before(item) if begun else conversation.last_id()
         connection.send(
             "input_audio_buffer.committed", previous_item_id=previous, item_id=item.item_id
         )
-        connection.item_done(item, connection.add_item(item))
-        if connection.session.transcribes:
-            connection.after(
-                connection.server.transcription_delay_s, lambda: self._transcribe(item)
-            )
+        if not begun:
+            connection.item_done(item, connection.add_item(item))
+        self._captions.end(item, connection.server.transcription_delay_s)
+
+    @staticmethod
+    def _new_item(item_id: str) -> Item:
+        return Item(item_id, "message", "server", "user")
 
     def clear(self) -> None:
         """Drop the buffer and an utterance that is going on."""
         self._buffer.clear()
-        self._item_id = None
+        self._forget()
         if self._ears is not None:
             self._ears.reset()
 
@@ -101,6 +107,11 @@ class InputAudio:
             audio_start_ms=round(max(0.0, at_s - connection.session.prefix_s) * 1000),
             item_id=self._item_id,
         )
+        if connection.dialect.item_at_start:
+            self._begun = self._new_item(self._item_id)
+            self._begun.status = "in_progress"
+            connection.add_item(self._begun)
+        self._captions.begin(self._item_id)
         connection.idle.stop()
         await connection.user_started()
         active = connection.active_response
@@ -125,6 +136,13 @@ class InputAudio:
         heard = connection.session.items[-1].text
         connection.respond("speech", user_text=heard)
 
+    def _forget(self) -> None:
+        self._item_id = None
+        self._captions.forget()
+        if self._begun is not None:
+            self._connection.session.conversation.remove(self._begun)
+            self._begun = None
+
     def _new_ears(self) -> audio.SpeechDetector | None:
         return self._connection.session.speech_detector(self._connection.server.speech_threshold)
 
@@ -132,26 +150,3 @@ class InputAudio:
         excess = len(self._buffer) - round(keep_s * 1000) * _BYTES_PER_MS
         if excess > 0:
             del self._buffer[:excess]
-
-    def _transcribe(self, item: Item) -> None:
-        connection = self._connection
-        event = "conversation.item.input_audio_transcription"
-        place: dict[str, Any] = {"item_id": item.item_id, "content_index": 0}
-        for index, word in enumerate(item.text.split()):
-            delta = word if index == 0 else f" {word}"
-            connection.send(f"{event}.delta", **place, delta=delta)
-        item.transcript_sent = True
-        tokens = {"text_tokens": 0, "audio_tokens": item.audio_ms // 100}
-        out = max(1, len(item.text) // 4)
-        connection.send(
-            f"{event}.completed",
-            **place,
-            transcript=item.text,
-            usage={
-                "type": "tokens",
-                "total_tokens": tokens["audio_tokens"] + out,
-                "input_tokens": tokens["audio_tokens"],
-                "output_tokens": out,
-                "input_token_details": tokens,
-            },
-        )

@@ -14,6 +14,7 @@ from livekit.plugins.resilient.testing import audio
 
 from . import events
 from .conversation import Conversation, Item
+from .dialects import Dialect
 
 MIN_COMMIT_MS = 100
 """Audio that a commit needs; the number is in the API's own error message."""
@@ -94,10 +95,11 @@ def check_shape(message: Mapping[str, Any], *, strict: bool) -> Refusal | None:
     return None
 
 
-def check_session(changes: Mapping[str, Any], *, legacy: bool, strict: bool) -> Refusal | None:
+def check_session(changes: Mapping[str, Any], dialect: Dialect, *, strict: bool) -> Refusal | None:
     """Whether a `session.update` may be merged."""
-    if not strict:
+    if not strict or dialect.shape == "xai":
         return None
+    legacy = dialect.legacy
     known = events.LEGACY_SESSION_FIELDS if legacy else events.SESSION_FIELDS
     if unknown := changes.keys() - known:
         return _unknown(f"session.{min(unknown)}")

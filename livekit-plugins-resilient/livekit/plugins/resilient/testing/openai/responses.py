@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.connection import AudioSpan
-from livekit.plugins.resilient.testing.script import Reply, ToolCall, ToolCalls, Turn, Word
+from livekit.plugins.resilient.testing.script import Reply, ToolCall, Turn, Word
 
 from . import events
 from .conversation import RATE, Item
-from .script import Incomplete, Messages
+from .script import Incomplete, parts_of
+from .shapes import response_on_wire
 
 if TYPE_CHECKING:
     from .connection import OpenAIConnection
@@ -44,6 +45,7 @@ class Response:
     ) -> None:
         request = request or {}
         self.connection = connection
+        self.times = connection.server.times
         self.response_id = response_id
         self.turn = turn
         self.metadata: Mapping[str, Any] | None = request.get("metadata")
@@ -52,7 +54,10 @@ class Response:
         self.items: list[Item] = []
         self.began_at = connection.loop.time()
         self._created = False
-        self._open: Item | None = None
+        self._open: list[Item] = []  # messages
+        self._through: list[Item] = []  # those whose part is said to be complete
+        self._late: Item | None = None  # said in full, but not to its listener yet
+        self._open_call: Item | None = None
         self._work: asyncio.Task[None] | None = None
 
     @property
@@ -71,7 +76,11 @@ class Response:
         if self._work is not None:
             self._work.cancel()
         self._announce()
-        self._close_item("incomplete")
+        self._close_late()
+        for item in tuple(self._open):
+            self._close_item(item, "incomplete")
+        if self._open_call is not None:
+            self._end_call(self._open_call, "incomplete")
         self._finish("cancelled", {"type": "cancelled", "reason": reason})
 
     def stop(self) -> None:
@@ -82,8 +91,8 @@ class Response:
     # The turn ------------------------------------------------------------------------------
 
     async def _perform(self) -> None:
-        connection = self.connection
-        await _pause(connection.take_reply_delay())
+        connection, times = self.connection, self.times
+        await _pause(connection.take_reply_delay() + times.created_s)
         self._announce()
         if (failure := connection.take_failure()) is not None:
             self._finish(
@@ -92,35 +101,63 @@ class Response:
             )
             return
         if not connection.take_empty_turn():
-            for part in _parts(self.turn):
-                if isinstance(part, Reply):
-                    await self._speak(part)
-                else:
-                    self._call(part)
+            await self._put_out(parts_of(self.turn))
         if isinstance(self.turn, Incomplete):
             self._finish("incomplete", {"type": "incomplete", "reason": self.turn.cause})
         else:
             self._finish("completed")
 
-    async def _speak(self, reply: Reply) -> None:
-        if not reply.words:
+    async def _put_out(self, parts: list[Reply | ToolCall]) -> None:
+        while parts:
+            part = parts.pop(0)
+            follows = parts[0] if parts else None
+            if isinstance(part, Reply):
+                await self._speak(part, follows)
+                if isinstance(follows, ToolCall) and self.connection.dialect.interleaves:
+                    parts.pop(0)
+            else:
+                if not self.items:
+                    await _pause(self.times.item_s)
+                self._end_call(self._begin_call(part))
+
+    async def _speak(self, reply: Reply, follows: Reply | ToolCall | None) -> None:
+        """Say `reply`; where items interleave, a call that follows begins before its end."""
+        interleaves = self.connection.dialect.interleaves
+        calls = isinstance(follows, ToolCall)
+        item, status = None, ""
+        if reply.words:
+            item, status = await self._say(reply, "commentary" if calls else "final_answer")
+        if interleaves and isinstance(follows, Reply) and self.spoken:
+            self._late = item
             return
-        connection = self.connection
-        await _pause(reply.first_token_s)
-        item = self._open_message()
-        pace = connection.server.pace
-        lead_s = connection.transcript_lead_s
-        if reply.transcript_lead_s is not None:
-            lead_s = reply.transcript_lead_s
+        begun = self._begin_call(follows) if interleaves and isinstance(follows, ToolCall) else None
+        if item is not None:
+            self._end_sound(item)
+            await _pause(self.times.item_done_s)
+            self._close_item(item, status)
+        if begun is not None:
+            self._end_call(begun)
+
+    def _close_late(self) -> None:
+        """End the message that was said in full, now that the next has begun to sound."""
+        item, self._late = self._late, None
+        if item is not None:
+            self._close_item(item, "completed")
+
+    async def _say(self, reply: Reply, phase: str) -> tuple[Item, str]:
+        """Send the words and their sound; return the item and what becomes of it."""
+        item = await self._think(reply, phase)
+        pace = self.connection.server.pace
         end_s = reply.duration_s
         if isinstance(reply, Incomplete):
             end_s = min(end_s, reply.stop_at_s)
-        pcm = reply.pcm(RATE, connection.server.script.next_seed())
+        status = "incomplete" if end_s < reply.duration_s else "completed"
+        pcm = reply.pcm(RATE, self.connection.server.script.next_seed())
         words = [w for w in reply.words if w.start_s < end_s - 1e-9]
         if not self.spoken:
             self._transcript(item, words)
-            self._close_item("incomplete" if end_s < reply.duration_s else "completed")
-            return
+            return item, status
+        follow = self.connection.dialect.words_follow
         paused = reply.pause_at_s is None
         at_s = 0.0
         while at_s < end_s - 1e-9:
@@ -128,13 +165,42 @@ class Response:
                 paused = True
                 await _pause(reply.pause_s)
             until_s = min(at_s + STEP_S, end_s)
-            words = self._transcript(item, words, until_s + lead_s)
-            self._audio(item, pcm, at_s, until_s)
+            if follow:
+                self._audio(item, pcm, at_s, until_s)
+            words = self._transcript(item, words, self._words_until(reply, until_s))
+            if not follow:
+                self._audio(item, pcm, at_s, until_s)
+            self._close_late()
             if pace is not None:
                 await _pause((until_s - at_s) / pace)
             at_s = until_s
         self._transcript(item, words)
-        self._close_item("incomplete" if end_s < reply.duration_s else "completed")
+        return item, status
+
+    async def _think(self, reply: Reply, phase: str) -> Item:
+        """Wait until the model speaks, and open its message."""
+        times = self.times
+        first = not self.items
+        if reply.first_token_s is not None:
+            await _pause(reply.first_token_s)
+            return self._open_message(phase)
+        if first:
+            await _pause(times.item_s)
+        item = self._open_message(phase)
+        if first and self.spoken:
+            await _pause(times.sound_s)
+        return item
+
+    def _words_until(self, reply: Reply, until_s: float) -> float:
+        """Place in the audio up to which the words are told when it is sent up to `until_s`."""
+        lead_s = reply.transcript_lead_s
+        if lead_s is None:
+            lead_s = self.connection.transcript_lead_s or None
+        if lead_s is not None:
+            return until_s + lead_s
+        if self.connection.dialect.words_follow:
+            return until_s
+        return self.times.words_ahead_s + until_s * self.times.words_pace
 
     def _transcript(
         self, item: Item, words: list[Word], until_s: float | None = None
@@ -147,7 +213,8 @@ class Response:
             item.text += word.text
             item.words.append(word)
             extra: dict[str, Any] = {"delta": word.text}
-            if self.spoken and self.connection.server.timed_transcript:
+            timed = self.connection.server.timed_transcript
+            if self.spoken and (timed or self.connection.dialect.shape == "xai"):
                 extra["start_time"] = round(word.start_s, 6)
             kind = "output_audio_transcript" if self.spoken else "output_text"
             self._emit_part(item, f"response.{kind}.delta", **extra)
@@ -165,7 +232,7 @@ class Response:
             delta=audio.encode_audio(piece),
         )
 
-    def _call(self, call: ToolCall) -> None:
+    def _begin_call(self, call: ToolCall) -> Item:
         connection = self.connection
         item = Item(
             connection.new_id("item"),
@@ -176,29 +243,33 @@ class Response:
             name=call.name,
         )
         arguments = json.dumps(dict(call.args))
-        previous = self._add_item(item)
-        for delta in (arguments[: len(arguments) // 2], arguments[len(arguments) // 2 :]):
-            self._emit(
-                "response.function_call_arguments.delta",
-                output_index=self._index(item),
-                item_id=item.item_id,
-                call_id=item.call_id,
-                delta=delta,
-            )
-        item.arguments, item.status = arguments, "completed"
-        self._emit(
-            "response.function_call_arguments.done",
-            arguments=arguments,
-            name=item.name,
-            output_index=self._index(item),
-            item_id=item.item_id,
-            call_id=item.call_id,
-        )
-        self._item_done(item, previous)
+        self._add_item(item)
+        self._open_call = item
+        half = len(arguments) // 2
+        pieces = [arguments[:half], arguments[half:]]
+        for delta in [arguments] if connection.dialect.whole_arguments else pieces:
+            self._emit_call(item, "response.function_call_arguments.delta", delta=delta)
+        item.arguments = arguments
+        return item
 
-    @property
-    def _modality(self) -> str:
-        return "audio" if self.spoken else "text"
+    def _end_call(self, item: Item, status: str = "completed") -> None:
+        self._open_call = None
+        self._emit_call(
+            item,
+            "response.function_call_arguments.done",
+            arguments=item.arguments,
+            name=item.name,
+        )
+        item.status = status
+        self._item_done(item)
+
+    def _emit_call(self, item: Item, event: str, **fields: Any) -> None:
+        place: dict[str, Any] = {
+            "output_index": self._index(item),
+            "item_id": item.item_id,
+            "call_id": item.call_id,
+        }
+        self._emit(event, **place, **fields)
 
     # Items and parts -----------------------------------------------------------------------
 
@@ -208,9 +279,8 @@ class Response:
         self._created = True
         self.began_at = self.connection.loop.time()
         self._emit("response.created", response=self._wire())
-        self._emit("rate_limits.updated", rate_limits=self.connection.session.rate_limits())
 
-    def _open_message(self) -> Item:
+    def _open_message(self, phase: str) -> Item:
         item = Item(
             self.connection.new_id("item"),
             "message",
@@ -218,40 +288,61 @@ class Response:
             "assistant",
             "in_progress",
             spoken=self.spoken,
+            phase=phase,
         )
-        self._open = item
-        self._previous = self._add_item(item)
+        self._open.append(item)
+        self._add_item(item)
         part = {"type": "audio", "transcript": ""} if self.spoken else {"type": "text", "text": ""}
         self._emit_part(item, "response.content_part.added", part=part)
         return item
 
-    def _close_item(self, status: str) -> None:
-        item, self._open = self._open, None
-        if item is None:
+    def _end_sound(self, item: Item) -> None:
+        """Say that the audio, or the text, of a message is complete, if that was not said yet."""
+        if item in self._through:
             return
-        item.status = status
+        self._through.append(item)
         part: dict[str, Any]
+        ends: list[tuple[str, dict[str, Any]]]
         if self.spoken:
-            self._emit_part(item, "response.output_audio.done")
-            self._emit_part(item, "response.output_audio_transcript.done", transcript=item.text)
             part = {"type": "audio", "transcript": item.text}
+            ends = [
+                ("response.output_audio.done", {}),
+                ("response.output_audio_transcript.done", {"transcript": item.text}),
+            ]
         else:
-            self._emit_part(item, "response.output_text.done", text=item.text)
             part = {"type": "text", "text": item.text}
-        self._emit_part(item, "response.content_part.done", part=part)
-        self._item_done(item, self._previous)
+            ends = [("response.output_text.done", {"text": item.text})]
+        ends.append(("response.content_part.done", {"part": part}))
+        if self.connection.dialect.sound_ends_last:
+            ends.append(ends.pop(0))
+        for event, fields in ends:
+            self._emit_part(item, event, **fields)
 
-    def _add_item(self, item: Item) -> str | None:
+    def _close_item(self, item: Item, status: str) -> None:
+        self._end_sound(item)
+        self._open.remove(item)
+        item.status = status
+        self._item_done(item)
+
+    def _add_item(self, item: Item) -> None:
         self.items.append(item)
         self._emit(
-            "response.output_item.added", output_index=self._index(item), item=self._item(item)
+            "response.output_item.added",
+            output_index=self._index(item),
+            item=item.to_wire(self.connection.dialect),
         )
-        return self.connection.add_item(item, turn=self)
+        self.connection.add_item(item, turn=self)
 
-    def _item_done(self, item: Item, previous: str | None) -> None:
-        self.connection.item_done(item, previous, turn=self)
+    def _item_done(self, item: Item) -> None:
+        conversation = self.connection.session.conversation
+        # As recorded: not the item that this one follows, which `added` names, but that before it.
+        follows = conversation.get(conversation.before(item) or "")
+        before = None if follows is None else conversation.before(follows)
+        self.connection.item_done(item, before, turn=self)
         self._emit(
-            "response.output_item.done", output_index=self._index(item), item=self._item(item)
+            "response.output_item.done",
+            output_index=self._index(item),
+            item=item.to_wire(self.connection.dialect),
         )
 
     def _finish(self, status: str, details: Mapping[str, Any] | None = None) -> None:
@@ -262,7 +353,7 @@ class Response:
     # Events --------------------------------------------------------------------------------
 
     def _emit(self, event: str, *, span: AudioSpan | None = None, **fields: Any) -> None:
-        if event != "rate_limits.updated" and "response" not in fields:
+        if "response" not in fields:
             fields = {"response_id": self.response_id, **fields}
         self.connection.send(event, turn=self, span=span, **fields)
 
@@ -275,41 +366,22 @@ class Response:
     def _index(self, item: Item) -> int:
         return self.items.index(item)
 
-    def _item(self, item: Item) -> dict[str, Any]:
-        return item.to_wire(legacy=self.connection.legacy)
-
     def _wire(self, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
         done = self.status != "in_progress"
-        legacy = self.connection.legacy
-        modalities = ["audio", "text"] if self.spoken and legacy else [self._modality]
-        return {
+        connection = self.connection
+        response = {
             "object": "realtime.response",
             "id": self.response_id,
             "status": self.status,
             "status_details": details,
-            "output": [self._item(item) for item in self.items],
-            "conversation_id": "conv_simulated",
-            "modalities" if legacy else "output_modalities": modalities,
+            "output": [item.to_wire(self.connection.dialect) for item in self.items],
+            "conversation_id": connection.conversation_id,
+            "output_modalities": ["audio" if self.spoken else "text"],
             "max_output_tokens": "inf",
             "metadata": self.metadata,
-            "usage": self.connection.session.usage(self.items) if done else None,
+            "usage": connection.session.usage(self.items) if done else None,
         }
-
-
-def _parts(turn: Turn) -> list[Reply | ToolCall]:
-    if isinstance(turn, Messages):
-        return list(turn.replies())
-    if isinstance(turn, Reply):
-        return [turn]
-    if isinstance(turn, ToolCall):
-        said = [Reply(turn.say_first)] if turn.say_first else []
-        trailing = [Reply(turn.trailing_text)] if turn.trailing_text else []
-        return [*said, turn, *trailing]
-    if isinstance(turn, ToolCalls):
-        said = [Reply(turn.say_first)] if turn.say_first else []
-        calls = [part for call in turn.calls for part in _parts(call)]
-        return [*said, *calls]
-    return []
+        return response_on_wire(connection.dialect, response, connection.session.voice)
 
 
 async def _pause(seconds: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from livekit.plugins.resilient.testing.errors import ScriptError, check_number
-from livekit.plugins.resilient.testing.script import Reply
+from livekit.plugins.resilient.testing.script import Reply, ToolCall, ToolCalls, Turn
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Messages(Reply):
         first, *rest = self.parts
         return (
             Reply(first, self.characters_per_second, self.first_token_s, self.transcript_lead_s),
-            *(Reply(text, self.characters_per_second) for text in rest),
+            *(Reply(text, self.characters_per_second, 0.0) for text in rest),
         )
 
 
@@ -48,3 +48,20 @@ class Incomplete(Reply):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("stop_at_s", self.stop_at_s, least=0, error=ScriptError)
+
+
+def parts_of(turn: Turn) -> list[Reply | ToolCall]:
+    """What a response puts out for a turn: messages and calls, in order."""
+    if isinstance(turn, Messages):
+        return list(turn.replies())
+    if isinstance(turn, Reply):
+        return [turn]
+    if isinstance(turn, ToolCall):
+        said = [Reply(turn.say_first)] if turn.say_first else []
+        trailing = [Reply(turn.trailing_text)] if turn.trailing_text else []
+        return [*said, turn, *trailing]
+    if isinstance(turn, ToolCalls):
+        said = [Reply(turn.say_first)] if turn.say_first else []
+        calls = [part for call in turn.calls for part in parts_of(call)]
+        return [*said, *calls]
+    return []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hmac
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 from urllib.parse import parse_qs, urlsplit
+from uuid import UUID
 
 from livekit import api
 
@@ -20,8 +22,10 @@ from livekit.plugins.resilient.testing.server import Pace, SimulatedServer
 from livekit.plugins.resilient.testing.wire import Wire
 
 from .connection import OpenAIConnection
+from .dialects import AZURE_LEGACY, DIALECTS, Dialect, DialectName, dialect_named, dialect_of
 from .events import CLIENT_EVENTS, SERVER_EVENTS
 from .session import Session
+from .times import OpenAITimes, times_of
 
 SESSION_CAP_S = 3600.0
 """OpenAI's session limit: 60 minutes (pollen-robotics/reachy_mini#134). Azure's is 30 minutes."""
@@ -41,17 +45,28 @@ class OpenAIRealtimeServer(SimulatedServer):
             model = openai.realtime.RealtimeModel(**server.model_kwargs())
 
     Args:
-        replies, default_reply, faults, clock, pace, transcript_lead_s, strict,
-            speech_threshold, host, port: see `SimulatedServer`.
+        replies, default_reply, faults, clock, strict, speech_threshold, host, port: see
+            `SimulatedServer`.
+        dialect: whose messages to send: "gpt-realtime", "gpt-realtime-2.1", "azure",
+            "azure-legacy", "azure-voice-live" or "xai"; "auto" takes that of the path and model
+            that a client dials.
+        times: how long the server takes: "recorded", as real ones do, "instant", or your own.
+        pace: audio seconds sent per second; "realtime" is 1.0; None sends a reply at once; "times"
+            takes that of `times`.
+        transcript_lead_s: how far the output transcript runs ahead of the audio; negative lags;
+            0 takes that of `times`.
         api_key: the key that clients must present; others are refused with 401.
         api_secret: with `api_key` it signs the tokens of LiveKit Inference; 32 bytes or more.
         session_cap_s: how long a session lasts on the server's clock; None: for ever.
         error_before_expiry: whether the cap sends a session_expired error before its close.
-        event_names: "legacy" and "current" force the names; "auto" gives the legacy ones to
-            clients that dial with an api-version, as Azure does.
+        event_names: "legacy" and "current" force the names of the dialect "azure-legacy", or of
+            any other; "auto" leaves them to `dialect`.
         timed_transcript: put the word's place in the audio, `start_time` in seconds, into
             transcript deltas, as LiveKit Inference does.
-        transcription_delay_s: time between an utterance's end and its transcript.
+        transcription_delay_s: time between an utterance's end and its whole transcript; None takes
+            that of `times`.
+        transcription_fails: whether no utterance can be transcribed, as with Azure where the model
+            has no deployment.
         names_refused_event: whether errors carry the `event_id` of the event they refuse.
     """
 
@@ -66,7 +81,9 @@ class OpenAIRealtimeServer(SimulatedServer):
         default_reply: TurnSource = "Hello, this is the simulated model speaking.",
         faults: Iterable[Fault] = (),
         clock: Clock | None = None,
-        pace: Pace = None,
+        dialect: DialectName | Literal["auto"] = "auto",
+        times: OpenAITimes | Literal["recorded", "instant"] = "recorded",
+        pace: Pace | Literal["times"] = "times",
         transcript_lead_s: float = 0.0,
         strict: bool = False,
         speech_threshold: float = audio.SPEECH_THRESHOLD,
@@ -78,15 +95,17 @@ class OpenAIRealtimeServer(SimulatedServer):
         error_before_expiry: bool = True,
         event_names: EventNames = "auto",
         timed_transcript: bool = False,
-        transcription_delay_s: float = 0.05,
+        transcription_delay_s: float | None = None,
+        transcription_fails: bool = False,
         names_refused_event: bool = True,
     ) -> None:
+        self.times = times_of(times)
         super().__init__(
             replies,
             default_reply=default_reply,
             faults=faults,
             clock=clock,
-            pace=pace,
+            pace=self.times.pace if pace == "times" else pace,
             transcript_lead_s=transcript_lead_s,
             strict=strict,
             speech_threshold=speech_threshold,
@@ -96,12 +115,16 @@ class OpenAIRealtimeServer(SimulatedServer):
         check_choice("event_names", event_names, ["auto", "current", "legacy"])
         if session_cap_s is not None:
             check_number("session_cap_s", session_cap_s, least=0, above=True)
+        if transcription_delay_s is None:
+            transcription_delay_s = self.times.created_s + self.times.transcribed_s
         check_number("transcription_delay_s", transcription_delay_s, least=0)
+        self.dialect = dialect_named(dialect)
         self.session_cap_s = session_cap_s
         self.error_before_expiry = error_before_expiry
         self.event_names = event_names
         self.timed_transcript = timed_transcript
         self.transcription_delay_s = transcription_delay_s
+        self.transcription_fails = transcription_fails
         self.names_refused_event = names_refused_event
         self.last_call: ToolCall | None = None
         self.sessions: list[Session] = []
@@ -183,10 +206,16 @@ class OpenAIRealtimeServer(SimulatedServer):
 
     # For connections -----------------------------------------------------------------------
 
-    def new_id(self, prefix: str) -> str:
-        """A fresh id, unique in this server."""
+    def new_id(self, prefix: str, dialect: Dialect) -> str:
+        """A fresh id, unique in this server, as long as the dialect's."""
         self._ids[prefix] += 1
-        return f"{prefix}_{self._ids[prefix]:012d}"
+        number = self._ids[prefix]
+        if dialect.ids == "prefixed":
+            return f"{prefix}_{number:0{16 if prefix == 'call' else 21}d}"
+        if prefix == "call":
+            return f"call_{number:038d}"
+        unique = UUID(int=(zlib.crc32(prefix.encode()) << 96) | number)
+        return unique.hex if prefix == "sess" else str(unique)
 
     def fail_responses(self, action: FailResponse) -> None:
         """Let the next responses of any connection fail."""
@@ -205,13 +234,18 @@ class OpenAIRealtimeServer(SimulatedServer):
     def make_connection(self, wire: Wire) -> OpenAIConnection:
         assert wire.request is not None
         query = parse_qs(urlsplit(wire.request.path).query)
-        legacy = self.event_names == "legacy"
-        if self.event_names == "auto":
-            legacy = "api-version" in query
         model = (query.get("model") or query.get("deployment") or [""])[0]
-        connection = OpenAIConnection(self, wire, model, legacy=legacy)
+        connection = OpenAIConnection(self, wire, model, self._dialect_for(wire.request.path))
         self.sessions.append(connection.session)
         return connection
+
+    def _dialect_for(self, path: str) -> Dialect:
+        if self.event_names == "legacy":
+            return AZURE_LEGACY
+        dialect = self.dialect or dialect_of(path)
+        if self.event_names == "current" and dialect.legacy:
+            return DIALECTS["azure"]
+        return dialect
 
     def check_request(self, path: str) -> tuple[int, str] | None:
         parts = urlsplit(path)

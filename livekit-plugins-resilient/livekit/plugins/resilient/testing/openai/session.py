@@ -14,6 +14,8 @@ from typing import Any
 from livekit.plugins.resilient.testing import audio
 
 from .conversation import RATE, Conversation, Item
+from .dialects import Dialect
+from .shapes import session_wire
 
 TOKENS_PER_AUDIO_S = {"user": 10, "assistant": 20}
 """Audio tokens per second; OpenAI's guide on realtime costs: one per 100 ms in, per 50 ms out."""
@@ -23,8 +25,10 @@ _CHARACTERS_PER_TOKEN = 4
 EAGERNESS_STOP_S = {"low": 0.6, "auto": 0.4, "medium": 0.4, "high": 0.2}
 """Silence that ends a semantic_vad turn here: a stand-in, the real one reads the words."""
 
-DEFAULT_SILENCE_MS = 500
 DEFAULT_PREFIX_MS = 300
+
+STREAMING_TRANSCRIBER = "gpt-realtime-whisper"
+"""Recorded: it tells words while they are spoken; others tell all of them at the end."""
 
 
 class Session:
@@ -40,16 +44,18 @@ class Session:
     """
 
     def __init__(
-        self, number: int, session_id: str, model: str, *, legacy: bool, cap_s: float | None
+        self, number: int, session_id: str, model: str, *, dialect: Dialect, cap_s: float | None
     ) -> None:
         self.number = number
         self.session_id = session_id
-        self.legacy = legacy
+        self.dialect = dialect
         self.conversation = Conversation()
         self.appended_s = 0.0
         self.updates = 0
         self.expires_at = None if cap_s is None else int(time.time() + cap_s)
-        self.config: dict[str, Any] = _legacy_defaults() if legacy else _defaults()
+        self.config: dict[str, Any] = (
+            _legacy_defaults(dialect) if dialect.legacy else _defaults(dialect)
+        )
         self.config["model"] = model
 
     @property
@@ -83,35 +89,76 @@ class Session:
                     self.config["audio"][side].update(value.get(side) or {})
             else:
                 self.config[key] = value
+        self._complete()
+
+    def _complete(self) -> None:
+        """Fill in what a client left out of its turn detection and transcription."""
+        dialect = self.dialect
+        if dialect.shape == "xai" and "turn_detection" in self.config:
+            self._listening["turn_detection"] = self.config.pop("turn_detection")
+        if dialect.shape not in ("openai", "azure"):
+            return
+        detection = self._listening.get("turn_detection")
+        if detection is not None:
+            server = detection.get("type", "server_vad") == "server_vad"
+            whole = _detection(dialect) if server else dict(_SEMANTIC)
+            self._listening["turn_detection"] = {**whole, **detection}
+        transcription = self._listening.get("transcription")
+        if transcription is not None:
+            self._listening["transcription"] = {"language": None, "prompt": None, **transcription}
 
     def wire(self) -> dict[str, Any]:
         """The session object of `session.created` and `session.updated`."""
-        return {
-            "object": "realtime.session",
-            "id": self.session_id,
-            "expires_at": self.expires_at,
-            **copy.deepcopy(self.config),
-        }
+        return session_wire(
+            self.dialect,
+            {
+                "object": "realtime.session",
+                "id": self.session_id,
+                "expires_at": self.expires_at,
+                **copy.deepcopy(self.config),
+            },
+            updated=self.updates > 0,
+        )
 
     def modalities(self, request: Mapping[str, Any]) -> list[str]:
         """The output modalities of a response with this request."""
-        key = "modalities" if self.legacy else "output_modalities"
+        if self.dialect.always_speaks:
+            return ["audio"]
+        key = "modalities" if self.dialect.legacy else "output_modalities"
         chosen: list[str] = request.get(key) or self.config[key]
         return chosen
 
     @property
+    def _listening(self) -> dict[str, Any]:
+        """The settings of what is heard."""
+        if self.dialect.legacy:
+            return self.config
+        settings: dict[str, Any] = self.config["audio"]["input"]
+        return settings
+
+    @property
+    def voice(self) -> str:
+        """The voice in force."""
+        holder = self.config if self.dialect.legacy else self.config["audio"]["output"]
+        return str(holder["voice"])
+
+    @property
     def turn_detection(self) -> Mapping[str, Any] | None:
         """The turn detection in force; None where the client drives the turns."""
-        holder = self.config if self.legacy else self.config["audio"]["input"]
-        found: Mapping[str, Any] | None = holder.get("turn_detection")
+        found: Mapping[str, Any] | None = self._listening.get("turn_detection")
         return found
 
     @property
-    def transcribes(self) -> bool:
-        """Whether the user's audio is transcribed."""
-        if self.legacy:
-            return self.config.get("input_audio_transcription") is not None
-        return self.config["audio"]["input"].get("transcription") is not None
+    def transcription(self) -> Mapping[str, Any] | None:
+        """How the user's audio is transcribed; None: not at all."""
+        name = "input_audio_transcription" if self.dialect.legacy else "transcription"
+        found: Mapping[str, Any] | None = self._listening.get(name)
+        return found
+
+    @property
+    def streams_captions(self) -> bool:
+        """Whether the user's words are told while they are spoken."""
+        return (self.transcription or {}).get("model") == STREAMING_TRANSCRIBER
 
     def speech_detector(self, threshold: float) -> audio.SpeechDetector | None:
         """A detector for the turn detection in force, or None."""
@@ -121,7 +168,7 @@ class Session:
         if detection.get("type") == "semantic_vad":
             stop_s = EAGERNESS_STOP_S[detection.get("eagerness") or "auto"]
         else:
-            stop_s = (detection.get("silence_duration_ms") or DEFAULT_SILENCE_MS) / 1000
+            stop_s = (detection.get("silence_duration_ms") or self.dialect.silence_ms) / 1000
         return audio.SpeechDetector(RATE, stop_s=stop_s, threshold=threshold)
 
     @property
@@ -163,16 +210,28 @@ def _tokens(items: Iterable[Item]) -> tuple[int, int]:
     return text, heard
 
 
-def _defaults() -> dict[str, Any]:
-    pcm = {"type": "audio/pcm", "rate": RATE}
-    detection = {
+def _detection(dialect: Dialect) -> dict[str, Any]:
+    return {
         "type": "server_vad",
         "threshold": 0.5,
         "prefix_padding_ms": DEFAULT_PREFIX_MS,
-        "silence_duration_ms": DEFAULT_SILENCE_MS,
+        "silence_duration_ms": dialect.silence_ms,
+        "idle_timeout_ms": None,
         "create_response": True,
         "interrupt_response": True,
     }
+
+
+_SEMANTIC = {
+    "type": "semantic_vad",
+    "eagerness": "auto",
+    "create_response": True,
+    "interrupt_response": True,
+}
+
+
+def _defaults(dialect: Dialect) -> dict[str, Any]:
+    pcm = {"type": "audio/pcm", "rate": RATE}
     return {
         "type": "realtime",
         "output_modalities": ["audio"],
@@ -180,28 +239,31 @@ def _defaults() -> dict[str, Any]:
         "tools": [],
         "tool_choice": "auto",
         "max_output_tokens": "inf",
+        "tracing": None,
+        "truncation": "auto",
+        "prompt": None,
+        "include": None,
         "audio": {
             "input": {
                 "format": dict(pcm),
                 "transcription": None,
                 "noise_reduction": None,
-                "turn_detection": detection,
+                "turn_detection": None if dialect.shape == "xai" else _detection(dialect),
             },
-            "output": {"format": dict(pcm), "voice": "marin", "speed": 1.0},
+            "output": {"format": dict(pcm), "voice": dialect.voice, "speed": 1.0},
         },
     }
 
 
-def _legacy_defaults() -> dict[str, Any]:
-    detection = _defaults()["audio"]["input"]["turn_detection"]
+def _legacy_defaults(dialect: Dialect) -> dict[str, Any]:
     return {
         "modalities": ["audio", "text"],
         "instructions": "",
-        "voice": "alloy",
+        "voice": dialect.voice,
         "input_audio_format": "pcm16",
         "output_audio_format": "pcm16",
         "input_audio_transcription": None,
-        "turn_detection": detection,
+        "turn_detection": _detection(dialect),
         "tools": [],
         "tool_choice": "auto",
         "temperature": 0.8,
