@@ -218,6 +218,15 @@ def test_speech_that_waited_for_the_first_connection_goes_again_whole() -> None:
     assert microphone.for_new_connection() == waiting + said
 
 
+def test_what_waited_is_no_quiet_after_the_hint_that_follows_it() -> None:
+    microphone, waiting, said = Microphone(1.0, resends=True), *map(frames, (6, 3))
+    wait_for_the_first_connection(microphone, waiting)
+    hints = (True, False, False)  # speech is not heard in every frame of it
+    taken = [microphone.takes(f, speaks=s, serves=True) for f, s in zip(said, hints, strict=True)]
+    assert taken == [True] * 3
+    assert microphone.for_new_connection() == waiting + said
+
+
 def test_what_waited_is_forgotten_once_the_server_had_time_to_hear_it() -> None:
     microphone, waiting, said = Microphone(1.0, resends=True), *map(frames, (6, 3))
     wait_for_the_first_connection(microphone, waiting)
@@ -249,3 +258,29 @@ def test_an_outage_sends_nothing_and_keeps_the_newest() -> None:
     wait_for_the_first_connection(microphone, [])
     assert [microphone.takes(frame, speaks=True, serves=False) for frame in missed] == [False] * 3
     assert microphone.for_new_connection() == missed[-2:]
+
+
+def test_words_of_an_outage_are_missed_until_a_connection_had_time_to_hear_them() -> None:
+    microphone = Microphone(1.0, resends=True)
+    wait_for_the_first_connection(microphone, [])
+    for frame in frames(3):
+        microphone.takes(frame, speaks=True, serves=False)
+    for _ in range(2):  # connections that die as soon as they stand
+        send(microphone, microphone.for_new_connection())
+        microphone.server_alive()
+        assert microphone.words_missed
+    microphone.for_new_connection()
+    send(microphone, frames(4))
+    microphone.server_alive()
+    assert not microphone.words_missed
+
+
+@pytest.mark.parametrize("heard", ["speech_started", "turn_committed"])
+def test_words_of_an_outage_are_not_missed_once_a_server_hears_the_caller(heard: str) -> None:
+    microphone = Microphone(1.0, resends=True)
+    wait_for_the_first_connection(microphone, [])
+    microphone.takes(frames(1)[0], speaks=True, serves=False)
+    assert microphone.words_missed
+    microphone.for_new_connection()
+    getattr(microphone, heard)()
+    assert not microphone.words_missed

@@ -14,6 +14,7 @@ from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.events import Disconnected, HandedOver, ResilienceEvent
 from livekit.plugins.resilient.testing import (
     Abort,
+    After,
     AtAudio,
     Before,
     Close,
@@ -48,6 +49,9 @@ def hosted(model: str, **given: Any) -> Make:
 
 FLAVOURS: dict[str, Make] = {
     "openai": lambda server, **given: _openai(**server.model_kwargs(**given)),
+    "openai-2.1": lambda server, **given: _openai(
+        **server.model_kwargs(model="gpt-realtime-2.1", **given)
+    ),
     "azure": lambda server, **given: _openai.with_azure(**server.azure_kwargs(**given)),
     "azure-legacy": lambda server, **given: _openai.with_azure(
         **server.azure_kwargs(legacy=True, **given)
@@ -164,6 +168,18 @@ async def test_an_xai_deletion_that_names_no_item_is_taken_as_the_answer() -> No
         await on.server.wait_for("session.updated", connection=2)
         await on.ask("and now")
         assert on.said == ["where are you", "and now", ANSWER]
+
+
+async def test_what_xai_has_transcribed_so_far_is_no_turn_yet() -> None:
+    """It says "completed" of each piece; that of the whole turn says so in its status too."""
+    completed = "conversation.item.input_audio_transcription.completed"
+    drop = Fault(After(completed, nth=2, connection=1), Abort())
+    async with calling("inference-xai", drop) as on:
+        on.server.user_says("tell me where it is")
+        await on.call.say(1.0)
+        await on.server.wait_for("response.create", connection=2)
+        (asked,) = on.server.recording.frames("response.create", 2)
+        assert "swallowed what the caller" in asked.texts[0]
 
 
 @pytest.mark.parametrize("flavour", [f for f in FLAVOURS if f.startswith("inference")])

@@ -14,6 +14,7 @@ from ..core.limits import LONGEST_PUT_OFF_S, REDRIVE_AFTER_S
 __all__ = [
     "FailureStreak",
     "Fate",
+    "error_of",
     "fate_of_close",
     "fate_of_error",
     "final_refusal",
@@ -75,6 +76,15 @@ _REFUSED_SETTINGS = frozenset({400, 401, 403, 404})
 
 # A response fails now and then and is asked for again; where that fails too, the session is left.
 _FAILURES_IN_A_ROW = 2
+
+
+def error_of(response: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The error that a response ended with; empty without one.
+
+    xAI has a word where others have an object or nothing, at the end of every response.
+    """
+    details = response.get("status_details")
+    return (details.get("error") or {}) if isinstance(details, Mapping) else {}
 
 
 def fate_of_error(code: str | None) -> Fate:

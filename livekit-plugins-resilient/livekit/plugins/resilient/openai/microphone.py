@@ -23,6 +23,10 @@ _SECONDS_PER_CHARACTER = 3 / 4 / 2 / 24_000
 # The server tells of speech after its onset: its own prefix of 0.3 s, its detection, the network.
 _BEFORE_ONSET_S = 1.0
 
+# A server that was sent so much since it began, and speaks of no speech, heard none: the newest of
+# the outage, and as long as before an onset.
+_TIME_TO_HEAR_S = 2.0
+
 # A longer utterance than this is rare, and hearing it again costs the time of its transfer.
 _UTTERANCE_S = 15.0
 
@@ -47,6 +51,13 @@ class Microphone:
         self._only_hinted = False
         self._since_hint_s = self._quiet_s = 0.0
         self._connected = False
+        self._sent_s = 0.0  # to the newest connection
+        self._words_missed = False
+
+    @property
+    def words_missed(self) -> bool:
+        """Whether the caller spoke without a connection, and none had time since to hear it."""
+        return self._words_missed
 
     @property
     def holds_utterance(self) -> bool:
@@ -66,6 +77,7 @@ class Microphone:
         """
         if not serves and self._connected:
             self.missed(frame)
+            self._words_missed |= speaks
             return False
         if not serves:
             self._queued.keep(frame, frame.duration)
@@ -77,6 +89,7 @@ class Microphone:
 
     def sent(self, frame: rtc.AudioFrame) -> None:
         """Note a frame that a connection took."""
+        self._sent_s += frame.duration
         if self._utterance is not None:
             self._since_hint_s += frame.duration
             self._quiet_s += frame.duration
@@ -100,17 +113,19 @@ class Microphone:
 
     def hinted(self) -> None:
         """The last frame sounded like speech, whether or not the server hears it."""
-        self._quiet_s = 0.0
         if self._utterance is None:
-            self.speech_started()
+            self._begin_utterance()
             self._only_hinted = True
             self._since_hint_s = 0.0
+        self._quiet_s = 0.0  # what was kept before it is no quiet after it
 
     def server_alive(self) -> None:
         """The server sent something: if it hears no speech, then there is none.
 
         Unless it cannot have heard it yet, because that was only just sent.
         """
+        if self._sent_s >= _TIME_TO_HEAR_S:
+            self._words_missed = False
         if not self._only_hinted or self._utterance is None:
             return
         if self._since_hint_s >= _BEFORE_ONSET_S:
@@ -121,6 +136,10 @@ class Microphone:
 
     def speech_started(self) -> None:
         """The server hears the caller."""
+        self._words_missed = False
+        self._begin_utterance()
+
+    def _begin_utterance(self) -> None:
         self._only_hinted = False
         if self._resends and self._utterance is None:
             self._utterance = GapAudio(_UTTERANCE_S)
@@ -130,6 +149,7 @@ class Microphone:
     def turn_committed(self) -> None:
         """The utterance is in the conversation."""
         self._utterance = None
+        self._words_missed = False
 
     def for_new_connection(self) -> list[rtc.AudioFrame]:
         """What a new connection must hear first; each frame is then `sent` again.
@@ -140,6 +160,7 @@ class Microphone:
         if self._connected:
             self._queued.release()
         self._connected = True
+        self._sent_s = 0.0
         self._recent.release()
         return said + self._gap.release()
 

@@ -12,6 +12,7 @@ from livekit.agents.types import NOT_GIVEN, NotGivenOr
 from livekit.plugins.openai import realtime as _upstream
 
 from .._vendor.openai import realtime_model as _impl
+from .._vendor.openai.utils import _shorten_call_id
 from ..agent_record import AgentRecord
 from ..connection_log import ConnectionLog
 from ..core import facts as f
@@ -29,7 +30,7 @@ from ..telemetry import Telemetry
 from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
 from .caps import Host, renewal_limits
 from .edges import Edges
-from .failures import FailureStreak, fate_of_error, is_complaint, retry_after_s
+from .failures import FailureStreak, error_of, fate_of_error, is_complaint, retry_after_s
 from .microphone import InputBuffer, Microphone
 from .outbox import Outbox
 from .record import Record
@@ -126,8 +127,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._expired = False
         self._streak = FailureStreak()
         self._requests = Requests(self)
-        # The tool calls that came, and those whose results went.
-        self._called: set[str] = set()
+        # The tool calls that came, by the id that upstream answers with, and those whose results
+        # went. xAI's ids have 43 characters; upstream shortens those of more than 32.
+        self._called: dict[str, str] = {}
         self._answered: set[str] = set()
         super().__init__(realtime_model, turn_detection_disabled=turn_detection_disabled)
         # Upstream has made its main task, which has not begun to run.
@@ -207,13 +209,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         """What is left to another model, should this session give up."""
         # The audio that another connection of this session would be told goes with it.
         detects = self._opts.turn_detection is not None
-        said = detects and (self._microphone.holds_utterance or self._spoke_in_gap)
+        said = detects and (self._microphone.holds_utterance or self._microphone.words_missed)
         return self._driver.left(words_lost=said)
-
-    @property
-    def _spoke_in_gap(self) -> bool:
-        spoke_at, lost_at = self._driver.heard_speech_at, self._connection_log.ended_at
-        return spoke_at is not None and lost_at is not None and spoke_at > lost_at
 
     # -- what the application asks for
 
@@ -293,7 +290,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if item.get("type") == "function_call_output":
             self._tool_answered(item["call_id"])
 
-    def _tool_answered(self, call_id: str) -> None:
+    def _tool_answered(self, answered_id: str) -> None:
+        call_id = self._called.get(answered_id, answered_id)
         self._answered.add(call_id)
         # The application asks for the reply to it by itself.
         self._driver.feed(f.ToolResultDelivered(self._driver.now, call_id, expects_reply=False))
@@ -341,7 +339,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     def _response_ended(self, response: dict[str, Any]) -> None:
         if response.get("status") == "completed":
             self._supervisor.turn_finished()
-        error = (response.get("status_details") or {}).get("error") or {}
+        error = error_of(response)
         if (wait_s := retry_after_s(error)) is not None:
             self._driver.feed(f.WaitStated(self._driver.now, wait_s))
         if self._streak.ended(response.get("status"), error.get("type")):
@@ -389,12 +387,12 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     def _handle_function_call(self, item: RealtimeConversationItemFunctionCall) -> None:
         # A replayed conversation can have the model make a call again whose tool ran or runs.
         call_id = item.call_id or ""
-        if call_id in self._called:
+        if _shorten_call_id(call_id) in self._called:
             logger.warning("a tool call came again and is not run again")
             if call_id in self._answered:
                 self._driver.feed(f.ToolResultDelivered(self._driver.now, call_id, False))
             return
-        self._called.add(call_id)
+        self._called[_shorten_call_id(call_id)] = call_id
         super()._handle_function_call(item)
 
     # -- what the driver decides

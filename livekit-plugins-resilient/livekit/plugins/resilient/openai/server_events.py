@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import facts as f
 from ..core.playout import ReplyProgress, TranscriptDelta
-from .failures import retry_after_s
+from .failures import error_of, retry_after_s
 
 if TYPE_CHECKING:
     from ..driver import Driver
@@ -107,8 +107,8 @@ class ServerEvents:
                 self.response_id = None
                 response = event["response"]
                 ending = _ENDINGS.get(response.get("status", ""), "completed")
-                error = (response.get("status_details") or {}).get("error") or {}
-                feed(f.GenerationEnded(now, response_id, ending, retry_after_s(error)))
+                wait_s = retry_after_s(error_of(response))
+                feed(f.GenerationEnded(now, response_id, ending, wait_s))
             case "response.done":
                 self.response_id = None
             case "input_audio_buffer.timeout_triggered":
@@ -127,7 +127,9 @@ class ServerEvents:
                 self._untranscribed = {event["item_id"]}
                 if answers_turns:
                     feed(f.UserTurnEnded(now))
-            case "conversation.item.input_audio_transcription.completed":
+            case "conversation.item.input_audio_transcription.completed" if (
+                event.get("status") != "in_progress"  # xAI: so far
+            ):
                 self._untranscribed.discard(event["item_id"])
             case _:
                 pass
