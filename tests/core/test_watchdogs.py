@@ -655,6 +655,43 @@ def test_a_redrive_that_is_ended_in_silence_goes_to_another_connection() -> None
     assert isinstance(redrive, Redrive)
 
 
+UNANSWERED = (
+    CONNECTED,
+    f.UserTurnEnded(10.0),
+    f.GenerationOpened(10.0, "g"),
+    f.GenerationEnded(11.0, "g"),
+)
+
+
+def stopped_unbegun(*facts: f.Fact, bounds: Bounds = QUIET) -> Conversation:
+    """A re-drive is asked for, and its turn is stopped at 15.0 before anything came of it."""
+    conversation = after(*UNANSWERED, bounds=bounds)
+    fires(conversation, 14.0)
+    for fact in (f.TurnPassedOver(15.0, interrupted=True), *facts):
+        assert conversation.receive(fact) == ()
+    return conversation
+
+
+def test_a_turn_that_nobody_stopped_before_it_began_was_passed_over() -> None:
+    conversation = stopped_unbegun()
+    assert conversation.next_deadline() == 16.0
+    assert [type(d) for d in fires(conversation, 16.0)] == [RecordOutcome, SuspectDead]
+
+
+@pytest.mark.parametrize("heard_at", [15.0, 15.2])
+def test_a_caller_who_cuts_in_on_a_model_that_thinks_is_no_fault(heard_at: float) -> None:
+    conversation = stopped_unbegun(f.LocalSpeechHinted(heard_at, True))
+    assert conversation.due(16.0) == ()
+    (outcome,) = conversation.receive(f.UserTurnEnded(17.0))
+    assert isinstance(outcome, RecordOutcome)
+    assert outcome.result == "superseded"
+
+
+def test_without_ears_of_our_own_the_server_is_believed() -> None:
+    conversation = stopped_unbegun(bounds=changed(QUIET, unheard_after_s=None))
+    assert conversation.due(16.0) == ()
+
+
 def test_a_turn_that_nobody_asked_for_may_be_passed_over() -> None:
     assert after(CONNECTED).receive(f.TurnPassedOver(15.0)) == ()
 

@@ -21,7 +21,7 @@ from .decisions import (
     SuspectDead,
 )
 from .facts import IllegalFactError
-from .limits import READ_WITHIN_S, SLOWEST_START_S, TRACKED_GENERATIONS, Bounds
+from .limits import CUT_IN_HEARD_S, READ_WITHIN_S, SLOWEST_START_S, TRACKED_GENERATIONS, Bounds
 from .replies import How, Replies
 from .state import LINK_MOVES, PHASE_MOVES, Generation, Link, Liveness, Phase, Speech, Voice
 
@@ -77,6 +77,8 @@ class Conversation:
         self._liveness: Liveness | None = None
         self._false_alarms = 0
         self._reconnected_at: float | None = None  # until the first audio after it
+        # A turn was stopped before its first output, and it is not known yet by whom.
+        self._stopped_at: float | None = None
         self._replies = Replies(bounds)
 
     @property
@@ -193,6 +195,7 @@ class Conversation:
             self._redrive_deadline(),
             self._replies.failure_deadline(),
             self._replies.withdraw_deadline(),
+            None if self._stopped_at is None else self._stopped_at + CUT_IN_HEARD_S,
         ):
             if at is not None and (earliest is None or at < earliest):
                 earliest = at
@@ -254,6 +257,9 @@ class Conversation:
                 if fact.generation_id == self._open_id:
                     return self._close(at, _ENDINGS[fact.ending], fact.retry_after_s)
             case f.TurnPassedOver():
+                if fact.interrupted:
+                    self._stopped_at = at
+                    return ()
                 return self._passed_over(at)
             case f.GenerationOpened():
                 return self._opened(fact)
@@ -271,11 +277,12 @@ class Conversation:
                     self._speech.voice = Voice.SPEAKING
             case f.UserSpeechStopped():
                 if self._speech.voice is Voice.SPEAKING:
-                    self._speech.voice = Voice.PAUSED
+                    self._speech.voice = Voice.PAUSED if fact.in_turn else Voice.QUIET
                     self._speech.paused_at = at
             case f.UserTurnEnded():
                 self._false_alarms = 0
                 self._speech.voice = Voice.QUIET
+                self._stopped_at = None
                 return replies.turn_ended(at, self._open, certain=fact.certain)
             case f.InputAwaited():
                 replies.input_awaited()
@@ -309,6 +316,7 @@ class Conversation:
     # --- the connection -------------------------------------------------------------------------
 
     def _connected(self, fact: f.Connected) -> tuple[Decision, ...]:
+        self._stopped_at = None
         decisions: tuple[Decision, ...] = ()
         if self._link is Link.UP:  # a handover leaves the old session's work behind
             self._replies.withdraw_doubtful()
@@ -362,6 +370,7 @@ class Conversation:
         if self._speech.voice is Voice.PAUSED:
             self._speech.voice = Voice.QUIET
         phase = PHASE_MOVES[Phase.NONE][f.GenerationOpened]
+        self._stopped_at = None
         generation = Generation(
             fact.generation_id,
             fact.at,
@@ -374,6 +383,17 @@ class Conversation:
             del self._unplayed[next(iter(self._unplayed))]
         self._replies.opened(generation, fact.for_request)
         return decisions
+
+    def _stopped(self, now: float, stopped_at: float) -> tuple[Decision, ...]:
+        """Judge a turn that was stopped before its first output: by the caller, or by nobody."""
+        self._stopped_at = None
+        by_caller = self._speech.voice is not Voice.QUIET or (
+            self._speech.last_at is not None and self._speech.last_at >= stopped_at - CUT_IN_HEARD_S
+        )
+        # Where nobody listens on this side, it takes the server's word.
+        if by_caller or self._bounds.unheard_after_s is None:
+            return ()
+        return self._passed_over(now)
 
     def _passed_over(self, at: float) -> tuple[Decision, ...]:
         outcome = self._replies.passed_over()
@@ -480,6 +500,8 @@ class Conversation:
         if is_due(self._replies.withdraw_deadline()):
             self._replies.withdraw()
             return ()
+        if (at := self._stopped_at) is not None and is_due(at + CUT_IN_HEARD_S):
+            return self._stopped(now, at)
         suspicion = self._suspicion()
         if suspicion is not None and self._liveness is not None and is_due(suspicion[0]):
             sign = self._liveness.suspected = suspicion[1]

@@ -162,17 +162,24 @@ class PongArrived:
 
 @dataclass(frozen=True, slots=True)
 class UserSpeechStarted:
-    """The provider's voice detection heard the caller begin; Gemini has no such message. Or the
-    application, which detects turns itself, says so. Saying so twice is harmless."""
+    """The provider's voice detection heard the caller begin; of Gemini's families the newer ones
+    say so. Or the application, which detects turns itself, does. Saying so twice is harmless."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class UserSpeechStopped:
-    """Whoever detects turns heard the caller stop; the turn may still go on."""
+    """Whoever detects turns heard the caller stop; the turn may still go on.
+
+    Attributes:
+        at: Monotonic seconds.
+        in_turn: What was heard belongs to a turn. False where it may have been a noise: unless
+            its words are told, there was none.
+    """
 
     at: float
+    in_turn: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,9 +405,16 @@ class GenerationEnded:
 
 @dataclass(frozen=True, slots=True)
 class TurnPassedOver:
-    """The provider ended a turn of which no generation had been opened."""
+    """The provider ended a turn of which no generation had been opened.
+
+    Attributes:
+        at: Monotonic seconds.
+        interrupted: Because it was interrupted, as it is where the caller cuts in on a model that
+            still thinks.
+    """
 
     at: float
+    interrupted: bool = False
 
 
 # --- tools -------------------------------------------------------------------------------------

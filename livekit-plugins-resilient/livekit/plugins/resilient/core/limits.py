@@ -189,6 +189,12 @@ SLOWEST_START_S = 16.0
 """Seconds to the slowest first output, or next output, of a healthy reply on record: a bound below
 it is warned about. Source: report pipecat-ai/pipecat#4108 and our healthy corpus. Date: 2026-11."""
 
+CUT_IN_HEARD_S = 1.0
+"""Seconds in which a caller who cut in before the first output must be heard by us too: the energy
+hint needs 0.1, and a server may be that much earlier or later. An interruption without anybody's
+voice was nobody's. Source: our choice; a phantom interruption is reported in livekit/agents#5408.
+Date: 2026-11."""
+
 SLOWEST_END_S = 2.0
 """Seconds from complete output that was heard, or from an interruption, to the slowest end of a
 healthy turn on record, likewise. Source: recorded sessions of Gemini 3.8 (1.7 after the last

@@ -317,14 +317,21 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._suspected &= self._speaks_in_vain
         self._context.take_handle(message)
         if message.voice_activity is not None:
-            self._turns.voice_heard()
+            self._turns.voice_heard(message.voice_activity)
         runs_calls = self._opts.tool_choice != "none"
         if runs_calls and (lost := self._calls.strip(message, self._connection)):
             self._context.answer_again(lost)
         self._activity.strip(message)
+        self._note_stop(message.server_content)
         self._end_past_turn(message)
         self._late.strip(message)
         return True
+
+    def _note_stop(self, content: types.LiveServerContent | None) -> None:
+        generation = self._current_generation
+        begun = generation is not None and not generation._done
+        if content is not None and content.interrupted and not begun:
+            self._turns.stopped_unbegun()
 
     def _end_past_turn(self, message: types.LiveServerMessage) -> None:
         """Close a reply without an end, interrupted or complete, once the next turn begins (R13).
@@ -403,7 +410,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
                 ending = ending_of(server_content)
                 self._driver.feed(f.GenerationEnded(now, generation.response_id, ending))
             else:
-                self._driver.feed(f.TurnPassedOver(now))
+                self._driver.feed(f.TurnPassedOver(now, interrupted=self._turns.take_stop()))
 
     def _mark_current_generation_done(self) -> None:
         generation = self._current_generation

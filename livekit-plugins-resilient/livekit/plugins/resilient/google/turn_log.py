@@ -66,6 +66,7 @@ class TurnLog:
         self._completed_at: dict[str, float] = {}
         self._complete: str | None = None
         self._played_s: dict[str, float] = {}
+        self._stopped_unbegun = False
         self.interrupted: str | None = None
         """The reply that was interrupted last."""
         self.handle_at: float | None = None
@@ -90,9 +91,14 @@ class TurnLog:
         self._pong_at = now = self._driver.now
         self._driver.feed(f.PongArrived(now, after_s))
 
-    def voice_heard(self) -> None:
-        """The server says that it hears the caller."""
-        self._voice_at = self._driver.now
+    def voice_heard(self, activity: types.VoiceActivity) -> None:
+        """The server says that it hears the caller begin or end; the newer families do."""
+        self._voice_at = now = self._driver.now
+        if activity.voice_activity_type is types.VoiceActivityType.ACTIVITY_START:
+            self._driver.feed(f.UserSpeechStarted(now))
+        elif activity.voice_activity_type is types.VoiceActivityType.ACTIVITY_END:
+            # The words, if it was any, were told before, or will be.
+            self._driver.feed(f.UserSpeechStopped(now, in_turn=False))
 
     def connected(self, *, suspected: bool, answers: bool) -> f.Connected:
         """A connection serves the session: what it can know of the turn.
@@ -180,7 +186,17 @@ class TurnLog:
             self.interrupted = reply
             self._driver.feed(f.Interrupted(now, reply))
         if content.waiting_for_input or content.turn_complete_reason is _NEEDS_MORE:
+            self._turn_from = now  # captions of what it waits to be gone on with may still come
             self._driver.feed(f.InputAwaited(now))
+
+    def stopped_unbegun(self) -> None:
+        """The server stopped a turn of which nothing had come."""
+        self._stopped_unbegun = True
+
+    def take_stop(self) -> bool:
+        """Whether the turn that is now over was such a one."""
+        stopped, self._stopped_unbegun = self._stopped_unbegun, False
+        return stopped
 
     def ended(self, reply: str) -> None:
         """A reply is over."""
@@ -202,8 +218,12 @@ class TurnLog:
         Captions have no order against the turns, so those of one that was answered can still come;
         then the caller has not been heard since.
         """
-        spoke_at = max(self._voice_at, self._driver.heard_speech_at or float("-inf"))
-        return not self._may_pass_over and spoke_at > self._turn_from
+        return not self._may_pass_over and self._spoke_at > self._turn_from
+
+    @property
+    def _spoke_at(self) -> float:
+        """When the caller was last heard, by the server or by us."""
+        return max(self._voice_at, self._driver.heard_speech_at or float("-inf"))
 
     def is_overtaken(self, reply: str) -> bool:
         """Whether the model was given something new since all of a reply had come: what it says
@@ -211,8 +231,7 @@ class TurnLog:
         completed_at = self._completed_at.get(reply)
         if completed_at is None:
             return False
-        spoke_at = max(self._voice_at, self._driver.heard_speech_at or float("-inf"))
-        return max(spoke_at, self._asked_at) > completed_at
+        return max(self._spoke_at, self._asked_at) > completed_at
 
     def transcribed_at(self, reply: str) -> float | None:
         """When the last of the caller's words came that a reply answers; None for no words."""
