@@ -23,7 +23,7 @@ from livekit.agents import Agent
 
 from livekit.plugins.resilient.testing import Fault
 from tests.scenarios.call_script import PROVIDERS, CallScript, Flavour, ProviderName, Run
-from tests.scenarios.lines import PACE, by_reason
+from tests.scenarios.lines import by_reason
 
 PerProvider: TypeAlias = Mapping[ProviderName, Any]
 
@@ -147,7 +147,6 @@ def _script(
     agent = situation.agent
     server = {
         "default_reply": by_reason,
-        "pace": PACE,
         **_of(provider, situation.server),
         **_of(provider, twist.server),
     }

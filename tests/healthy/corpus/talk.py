@@ -108,7 +108,7 @@ add(
     *twists.mid_reply(2, 5, 8, 12, 20),
     *twists.before_the_end(2, 6, 20),
     *twists.lagging_transcript(1.5, -2),
-    *twists.before_setup_answer(1, 4),
+    *twists.before_setup_answer(1, 3),
 )
 add(
     TURNS,
