@@ -147,6 +147,14 @@ async def calling(
         adapter.on("realtime_availability_changed", note)
         held = HeadlessCall(adapter, mic=ScriptedMicrophone(frame_ms=60), **(call or {}))
         async with held:
+            first = servers[0].recording
+            # Nobody talks to a model that is not there yet.
+            await servers[0].wait_until(
+                lambda: (
+                    first.count("setupComplete") or first.count("session.updated") or first.faults
+                ),
+                what="a model that serves",
+            )
             yield FallbackCall(held, adapter, servers, left)
         assert held.close_problem is None
         assert held.leftover_tasks() == []

@@ -153,6 +153,7 @@ async def a_call(
         if detection == "vad":
             options["vad"] = EnergyVad()
         async with HeadlessCall(model, agent=agent, session_options=options) as call:
+            await server.wait_for("setupComplete")
             yield Stage(server, call, detection, events)
             assert all(error.recoverable for error in call.errors)
         assert call.leftover_tasks() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -77,16 +78,20 @@ def lines(request: TurnRequest) -> Reply:
 
 
 async def gap_of(make: Any, agent: CallAgent, *faults: Fault) -> Gap:
-    """How long the next connection and its welcome take, and what is heard of the caller."""
+    """How long the next connection and its welcome take, and what is heard of the caller.
+
+    The welcome is never heard where it is asked for before the session is told the context, whose
+    messages then cut the answer: upstream's model does so.
+    """
     server = GeminiLiveServer([ToolCall("act")], default_reply=lines, faults=faults)
     async with server, HeadlessCall(make(**server.model_kwargs()), agent=agent) as call:
         await call.say(1.0)
         await server.wait_for("toolResponse")
         told_at = call.now
         await server.wait_for("clientContent", connection=2)
-        await server.wait_for("modelTurn", connection=2)
-        began = server.recording.events("modelTurn", connection=2)[0].at
         await asyncio.sleep(5.0)
+        spoken = server.recording.events("modelTurn", connection=2)
+        began = spoken[0].at if spoken else math.inf
         heard = [frame for frame in server.recording.frames("audio") if frame.at >= told_at]
         seconds = sum(frame.audio_s for frame in heard if frame.at <= told_at + 5.0)
         assert len(server.dials()) == 2
@@ -100,6 +105,7 @@ async def test_it_takes_no_longer_than_upstream(agent: Callable[[], CallAgent]) 
     ours = await gap_of(RealtimeModel, agent())
     assert ours.dialled_after_s <= upstream.dialled_after_s + 0.05
     assert ours.welcomed_after_s <= upstream.welcomed_after_s + 0.05
+    assert ours.welcomed_after_s < 2.5
     assert ours.microphone_s >= upstream.microphone_s - 0.05
 
 
@@ -118,8 +124,7 @@ async def test_a_restart_after_a_turn_waits_for_its_handle_and_serves_on() -> No
     ):
         await call.generate_reply(instructions="Greet the caller.")
         await call.agent_done()
-        await server.wait_for("turnComplete")
-        ended_at = call.now
+        ended_at = server.recording.events("turnComplete")[0].at
         await call.agent.update_tools([*call.agent.tools, book])
         await server.wait_for("setup", connection=2)
         assert 0.9 < call.now - ended_at < 1.1

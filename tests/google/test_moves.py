@@ -175,7 +175,7 @@ async def test_a_drop_does_not_wait_for_a_successor_that_hangs() -> None:
         await asyncio.sleep(1.0)
         dropped_at = stage.call.now
         await stage.drop(1)
-        await stage.server.wait_for("setupComplete", count=2)
+        await stage.server.wait_for("setup", count=2)
         assert stage.call.now - dropped_at < 0.5
         await stage.ask()
 
@@ -355,7 +355,5 @@ async def test_a_request_made_in_an_outage_is_sent_as_soon_as_it_is_over() -> No
         since = stage.call.now
         await stage.call.reply()
         await stage.call.agent_done()
-        started_at = stage.call.heard.segments[-1].started_at
-        assert started_at is not None
-        assert started_at - since < 0.2
+        assert stage.server.recording.frames("clientContent")[-1].at - since < 0.2
         assert stage.server.session.knows("what is new") == 1

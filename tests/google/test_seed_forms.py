@@ -195,6 +195,7 @@ async def test_a_server_that_dies_of_it_without_saying_so() -> None:
     ]
     async with a_call(LOST, *faults) as (server, call):
         await talk_and_drop(server, call)
+        await server.wait_for("setupComplete", connection=4)
         await ask(call)
         knows_once(server, "my name is Ada")
         assert server.recording.frames("clientContent", 4) == []

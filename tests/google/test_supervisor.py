@@ -12,9 +12,10 @@ from livekit.agents.types import APIConnectOptions
 from livekit.plugins.resilient.google.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
     Abort,
+    After,
     AtAudio,
-    AtTime,
     Close,
+    Delay,
     Fault,
     GeminiLiveServer,
     HeadlessCall,
@@ -137,7 +138,7 @@ async def test_a_refused_update_is_not_put_down_to_the_history() -> None:
             await call.generate_reply(instructions="Greet the caller.")
             await call.agent_done()
             await server.do(Abort())
-            await server.wait_for("setupComplete", connection=3)
+            await server.wait_for("setupComplete", connection=4)  # the third takes no history
             server.user_says("the question")
             await call.say(1.0)
             await call.wait_heard(1.0)
@@ -153,7 +154,10 @@ async def test_a_refused_update_is_not_put_down_to_the_history() -> None:
 
 @pytest.mark.virtual_time
 async def test_a_session_that_is_refused_without_any_history_ends() -> None:
-    faults = tuple(Fault(AtTime(0.2, connection=number + 1), INVALID) for number in range(9))
+    faults = tuple(
+        Fault(After("setupComplete", connection=number + 1), (Delay(0.2), INVALID))
+        for number in range(9)
+    )
     async with GeminiLiveServer(faults=faults) as server:
         session = RealtimeModel(**server.model_kwargs()).session()
         errors: list[bool] = []

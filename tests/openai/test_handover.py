@@ -226,6 +226,7 @@ async def test_a_reply_that_does_not_end_is_cut_at_the_bound_and_goes_on() -> No
         handover = await on.renewed(timeout_s=120)
         assert handover.overlapped
         assert handover.at == pytest.approx(due_at + OTHER_RENEWAL_WAIT_S, abs=0.5)
+        await on.call.until(lambda: len(on.call.heard.segments) == 2, what="the rest")
         await on.call.agent_done()
         told = on.server.session_of(2).texts("assistant")
         assert TALE.text.startswith(told[0])
@@ -340,6 +341,7 @@ async def test_a_first_connection_that_is_not_answered_is_replaced() -> None:
 async def test_a_request_that_a_silent_server_leaves_unanswered_is_answered_by_the_next() -> None:
     silent = Fault(Received("response.create", connection=1), Silence())
     async with stage(silent, max_session_duration=None) as on:
+        await on.server.wait_for("session.updated")  # it falls silent afterwards
         await on.call.generate_reply(instructions="greet", wait=False)
         await on.call.reply(timeout_s=15)
         assert [event.overlapped for event in on.handovers] == [True]

@@ -25,6 +25,7 @@ from livekit.plugins.resilient.testing import (
     After,
     AtTime,
     Close,
+    Delay,
     Fault,
     HangHandshake,
     HeadlessCall,
@@ -292,7 +293,8 @@ async def test_a_result_of_a_call_that_is_left_out_is_left_out_too() -> None:
 @pytest.mark.virtual_time
 async def test_the_audio_that_would_be_sent_again_goes_first_and_a_turn_restores_all() -> None:
     in_mid_sentence = Fault(After("input_audio_buffer.speech_started", connection=1), Abort())
-    refused = [at_item(2, LINES, TOO_BIG), at_item(3, LINES, TOO_BIG)]
+    # After a while, in which the audio goes too.
+    refused = [at_item(number, LINES, Delay(0.1), TOO_BIG) for number in (2, 3)]
     async with calling(in_mid_sentence, *refused) as (server, call, events):
         await call.say(4.0)
         await call.wait_heard(1.0)

@@ -143,7 +143,8 @@ async def drop_while_a_tool_runs(call: Call) -> None:
     tools = len(call.call.tools)
     await call.ask(WEATHER, answered=False)
     await call.call.until(lambda: len(call.call.tools) > tools, what="a tool that runs")
-    await asyncio.sleep(0.5)  # until the question was transcribed
+    # The question is transcribed while the tool runs.
+    await asyncio.sleep(call.server.transcription_delay_s)
     await call.server.do(Abort())
     await call.call.reply(timeout_s=60)
     await call.call.agent_done()

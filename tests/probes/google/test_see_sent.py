@@ -28,10 +28,11 @@ async def test_a_reply_cut_on_the_first_connection_goes_on_without_a_gap(google_
     # The first request is made before the connection is up; its handle comes in between.
     cut = Fault(AtAudio(CUT_S, connection=1), Abort())
     async with (
-        GeminiLiveServer([TALE, REST], faults=[cut], pace=1.5) as server,
+        GeminiLiveServer([TALE, REST], faults=[cut]) as server,
         HeadlessCall(google_model(**server.model_kwargs())) as call,
     ):
-        began_at = call.now
         await call.generate_reply(instructions="tell", wait=False)
+        await call.until(lambda: call.heard.busy, what="the beginning")
+        began_at = call.now
         await call.wait_heard(CUT_S + 1.0, after=began_at)
         assert call.dead_air(after=began_at) < 0.5
