@@ -4,8 +4,9 @@
                               [--markdown FILE]
 
 Each scenario of `tests/scenarios` runs with its faults on virtual time, in one of two worker
-processes; a worker that hangs or crashes is replaced. Ends with 1 where a scenario or a simulator
-is at fault, or where our model did not do what the catalogue expects of it.
+processes; a worker that hangs or crashes is replaced. NAME is a promise, of which all variants are
+played, or one of these. Ends with 1 where a scenario or a simulator is at fault, or where our model
+did not do what the catalogue expects of it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ import math
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 SCRIPT = Path(__file__).resolve()
 ROOT = SCRIPT.parents[1]
@@ -30,12 +30,21 @@ sys.path[:0] = [str(ROOT)]
 from benching import (  # noqa: E402
     Progress,
     WorkerProcess,
-    markdown_table,
     named,
     print_columns,
     serve_orders,
     share_out,
     with_table,
+)
+from survival_page import (  # noqa: E402
+    PromiseRow,
+    Result,
+    Row,
+    by_promise,
+    in_words,
+    page,
+    readme_part,
+    summary,
 )
 
 if TYPE_CHECKING:
@@ -49,85 +58,6 @@ HANG_LIMIT_S = 45.0
 MARKDOWN = ROOT / "docs" / "survival.md"
 README = ROOT / "README.md"
 MARKS = ("<!-- survival: written by scripts/bench.sh survival -->", "<!-- /survival -->")
-KINDS = {
-    "K1": "a drop that is not noticed, or never recovered from",
-    "K2": "session caps and GoAway",
-    "K3": "retries and error reporting",
-    "K4": "resumption handles",
-    "K5": "context told twice, lost or malformed",
-    "K6": "tool results that never reach the model",
-    "K7": "tool calls repeated, cancelled or in parallel",
-    "K8": "replies that never end, or never begin",
-    "K9": "reply requests that time out, come late or collide",
-    "K10": "a record of words that nobody heard",
-    "K11": "microphone audio that is stale or lost",
-    "K12": "rules of the model families",
-    "K13": "hanging up, leaks, growth",
-}
-
-Status: TypeAlias = Literal["survived", "failed", "error"]
-
-
-@dataclass(frozen=True)
-class Result:
-    """One run. `error` means that the scenario or the simulator is at fault, not the model."""
-
-    status: Status
-    why: str = ""
-    dead_air_s: float | None = None
-    open_ended: bool = False
-    seconds: float = 0.0
-
-    @property
-    def word(self) -> str:
-        return {"survived": "yes", "failed": "no", "error": "ERROR"}[self.status]
-
-    @property
-    def dead_air(self) -> str:
-        if self.dead_air_s is None:
-            return "-"
-        if math.isinf(self.dead_air_s):
-            return "for good"
-        return f"{'> ' if self.open_ended else ''}{self.dead_air_s:.1f}"
-
-
-@dataclass(frozen=True)
-class Row:
-    scenario: Scenario
-    upstream: Result
-    ours: Result
-
-    @property
-    def surprising(self) -> bool:
-        """Whether our model did other than the catalogue says."""
-        expected = "failed" if self.scenario.waits_for else "survived"
-        return self.ours.status != expected or self.upstream.status == "error"
-
-    def cells(self) -> tuple[str, ...]:
-        entry = self.scenario
-        own = self.ours.word
-        if entry.waits_for:
-            own += f" (waits for {', '.join(entry.waits_for)})"
-        return (
-            entry.name,
-            entry.kind,
-            entry.rule,
-            self.upstream.word,
-            own,
-            self.upstream.dead_air,
-            self.ours.dead_air,
-        )
-
-
-HEADINGS = (
-    "scenario",
-    "kind",
-    "rule",
-    "upstream",
-    "ours",
-    "dead air s, upstream",
-    "dead air s, ours",
-)
 
 
 # Workers -----------------------------------------------------------------------------------
@@ -150,15 +80,10 @@ def _run_one(entry: Scenario, which: Which) -> tuple[dict[str, Any], bool]:
     try:
         outcome = virtual_time.run(outcome_of(entry, which), run_limit_s=HANG_LIMIT_S)
     except virtual_time.VirtualTimeHang:
-        return {"status": "failed", "why": "the call hung"}, False
+        return {"met": "hung", "why": "the loop came to no end"}, False
     except Exception as exc:
-        return {"status": "error", "why": f"{type(exc).__name__}: {exc}"}, False
-    return {
-        "status": "survived" if outcome.survived else "failed",
-        "why": outcome.why,
-        "dead_air_s": outcome.dead_air_s,
-        "open_ended": outcome.open_ended,
-    }, True
+        return {"met": "error", "why": f"{type(exc).__name__}: {exc}"}, False
+    return asdict(outcome), True
 
 
 class Worker(WorkerProcess):
@@ -172,12 +97,12 @@ class Worker(WorkerProcess):
         try:
             answer = await self.ask({"name": name, "which": which}, LIMIT_S)
         except asyncio.TimeoutError:
-            return Result("failed", f"no end within {LIMIT_S:g} real seconds", seconds=LIMIT_S)
+            return Result("hung", f"no end within {LIMIT_S:g} real seconds", took_s=LIMIT_S)
         if answer is None:
             return Result("error", "the worker process died")
-        if answer["status"] == "error":
+        if answer["met"] == "error":
             await self.stop()
-        return Result(**answer, seconds=round(time.monotonic() - began, 2))
+        return Result(**answer, took_s=round(time.monotonic() - began, 2))
 
 
 async def run_all(entries: Sequence[Scenario]) -> list[Row]:
@@ -190,7 +115,7 @@ async def run_all(entries: Sequence[Scenario]) -> list[Row]:
         entry, which = order
         result = results[entry.name, which] = await worker.run(entry.name, which)
         note = f": {result.why}" if result.why else ""
-        outcome = f"{which} {result.status} ({result.seconds:.1f} s){note}"
+        outcome = f"{which} {result.met} ({result.took_s:.1f} s){note}"
         progress.finished(entry.name, outcome)
 
     await share_out([(entry, which) for entry in entries for which in sides], Worker, perform)
@@ -200,78 +125,28 @@ async def run_all(entries: Sequence[Scenario]) -> list[Row]:
 # Output ------------------------------------------------------------------------------------
 
 
-def summary(rows: Sequence[Row]) -> list[str]:
-    """One line per provider."""
-    lines = []
-    for provider in dict.fromkeys(row.scenario.provider for row in rows):
-        own = [row for row in rows if row.scenario.provider == provider]
-        upstream = sum(row.upstream.status == "survived" for row in own)
-        ours = sum(row.ours.status == "survived" for row in own)
-        lines.append(f"{provider}: upstream survives {upstream} of {len(own)}, ours {ours}.")
-    return lines
-
-
-def print_table(rows: Sequence[Row]) -> None:
-    print_columns([HEADINGS, *(row.cells() for row in rows)])
-    print()
-    for row in rows:
-        for which, result in (("upstream", row.upstream), ("ours", row.ours)):
-            if result.status == "error" or (which == "ours" and row.surprising):
-                print(f"{row.scenario.name}, {which}: {result.status} {result.why}")
-    print(*summary(rows), sep="\n")
-
-
-def markdown(rows: Sequence[Row]) -> str:
+def print_table(table: Sequence[PromiseRow]) -> None:
+    """On the terminal: a line per promise, what was surprising, and the counts."""
+    headings = ("promise", "kind", "rule", "ours", "upstream")
     lines = [
-        "# Survival",
-        "",
-        "What a caller experiences when the connection to the model fails, with upstream's model",
-        "and with ours. Each scenario is a whole call against a simulated server; its control, the",
-        "same call without the fault, passes with both. Written by `scripts/bench.sh survival`.",
-        "",
-        f"Upstream: livekit-agents {version('livekit-agents')}, "
-        f"livekit-plugins-google {version('livekit-plugins-google')}, "
-        f"livekit-plugins-openai {version('livekit-plugins-openai')}.",
-        "",
-        "Dead air is the longest time in which neither the agent nor the caller was audible: from",
-        "the fault on, or from the end of the caller's question. With `>` the wait was given up.",
-        "",
-        *(f"- {line}" for line in summary(rows)),
-        "",
-        *markdown_table([HEADINGS, *(row.cells() for row in rows)]),
-        "",
-        "## What is promised",
-        "",
-        *(f"- `{row.scenario.name}`: {row.scenario.promise}" for row in rows),
-        "",
+        (row.promise.name, row.promise.kind, row.rules, row.ours_in_words(), in_words(row.upstream))
+        for row in table
     ]
-    return "\n".join(lines)
+    print_columns([headings, *lines])
+    print()
+    for row in (row for promised in table for row in promised.rows):
+        for which, result in (("upstream", row.upstream), ("ours", row.ours)):
+            if result.met == "error" or (which == "ours" and row.surprising):
+                print(f"{row.scenario.name}, {which}: {result.met} {result.why}")
+    print(*summary(table), sep="\n")
 
 
-def kinds_table(rows: Sequence[Row]) -> str:
-    """Who survives how many of each kind of fault, for the README."""
-    lines = ["| kind of fault | calls | upstream survives | ours |", "|---|---|---|---|"]
-    for kind, title in KINDS.items():
-        own = [row for row in rows if row.scenario.kind == kind]
-        upstream = sum(row.upstream.status == "survived" for row in own)
-        ours = sum(row.ours.status == "survived" for row in own)
-        lines.append(f"| {title} | {len(own)} | {upstream} | {ours} |")
-    total = [sum(row.upstream.status == "survived" for row in rows)]
-    total.append(sum(row.ours.status == "survived" for row in rows))
-    lines.append(f"| all | {len(rows)} | {total[0]} | {total[1]} |")
-    return "\n".join(lines)
+def as_json(table: Sequence[PromiseRow]) -> str:
+    """Every call, with the promise that it tests."""
 
-
-def as_json(rows: Sequence[Row]) -> str:
     def plain(result: Result) -> dict[str, Any]:
-        endless = result.dead_air_s is not None and math.isinf(result.dead_air_s)
-        return {
-            "status": result.status,
-            "why": result.why,
-            "dead_air_s": None if endless else result.dead_air_s,
-            "open_ended": result.open_ended or endless,
-            "seconds": result.seconds,
-        }
+        endless = result.seconds is not None and math.isinf(result.seconds)
+        return {**asdict(result), "seconds": None if endless else result.seconds}
 
     return json.dumps(
         [
@@ -280,12 +155,14 @@ def as_json(rows: Sequence[Row]) -> str:
                 "provider": row.scenario.provider,
                 "kind": row.scenario.kind,
                 "rule": row.scenario.rule,
-                "promise": row.scenario.promise,
+                "promise": promised.promise.name,
+                "sentence": promised.promise.sentence,
                 "waits_for": list(row.scenario.waits_for),
                 "upstream": plain(row.upstream),
                 "ours": plain(row.ours),
             }
-            for row in rows
+            for promised in table
+            for row in promised.rows
         ],
         indent=1,
     )
@@ -295,20 +172,23 @@ def as_json(rows: Sequence[Row]) -> str:
 
 
 def chosen(names: Iterable[str], provider: str | None) -> list[Scenario]:
-    """The scenarios to run.
+    """The scenarios to run: the named, the variants of the named promises, or all.
 
     Raises:
         SystemExit: with 2, after naming those that are near to an unknown name.
     """
-    from tests.scenarios.registry import catalogue
+    from tests.scenarios.registry import catalogue, promises
 
-    entries = catalogue()
-    wanted = [entries[name] for name in named(names, entries, "scenario")]
-    wanted = [entry for entry in wanted if provider in (None, entry.provider)]
+    entries, promised = catalogue(), promises()
+    known = [*promised, *entries]
+    wanted: dict[str, Scenario] = {}
+    for name in named(names, known, "promise or scenario"):
+        own = promised[name].variants if name in promised else (entries[name],)
+        wanted |= {entry.name: entry for entry in own if provider in (None, entry.provider)}
     if not wanted:
         print(f"none of these scenarios is one of {provider}", file=sys.stderr)
         raise SystemExit(2)
-    return wanted
+    return list(wanted.values())
 
 
 def main() -> int:
@@ -325,17 +205,20 @@ def main() -> int:
     if given.worker:
         work()
         return 0
+    from tests.scenarios.registry import promises
+
     entries = chosen(given.only, given.provider)
     rows = asyncio.run(run_all(entries))
-    print_table(rows)
+    table = by_promise(rows, promises().values())
+    print_table(table)
     whole = not given.only and given.provider is None
     target = given.markdown or (MARKDOWN if whole else None)
     if target is not None:
-        target.write_text(markdown(rows))
+        target.write_text(page(table))
     if target == MARKDOWN:
-        README.write_text(with_table(README.read_text(), MARKS, kinds_table(rows)))
+        README.write_text(with_table(README.read_text(), MARKS, readme_part(table)))
     if given.json is not None:
-        given.json.write_text(as_json(rows) + "\n")
+        given.json.write_text(as_json(table) + "\n")
     return 1 if any(row.surprising for row in rows) else 0
 
 

@@ -38,6 +38,7 @@ RUN = (
 NOT_RUN = {
     "scripts/test.sh": None,
     "scripts/bench.sh healthy": None,
+    "scripts/bench.sh mutants": None,
     "scripts/bench.sh survival": None,
     "scripts/verify.sh": "vendoring.cli",
     "scripts/verify.sh --locked": "vendoring.cli",

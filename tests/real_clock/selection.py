@@ -21,7 +21,7 @@ FASTEST = (
     "gemini-drop-1000-mid-reply",  # 6.8 s
     "gemini-goaway-just-before-a-late-handle",  # 8.5 s
     "gemini-malformed-json",  # 7.3 s
-    "gemini-goaway-300-s-no-overlap",  # 11.2 s
+    "gemini-difference-with-a-tool",  # 33.9 s
     "gemini-model-goes-on-by-itself",  # 27.3 s
     "gemini-drop-before-the-result-is-ready",  # 9.1 s
     "gemini-same-call-again-after-its-result",  # 14.1 s

@@ -16,8 +16,9 @@ TOLD = Reply("The tool tells me that it is sunny in Paris.")
 CUT_S = 3.0
 """Where `STORY` is cut: further than any other line here is long, so that only it matches."""
 
-PACE = 1.5
-"""Audio seconds sent per second, so that some is on its way when a socket drops."""
+PACE = 4.0
+"""Audio seconds that the simulated Gemini sends per second, as recorded, so that some of it is
+still to be played when a socket drops."""
 
 
 def by_reason(request: TurnRequest) -> Reply:

@@ -21,6 +21,7 @@ from livekit.plugins.resilient.testing import (
 from livekit.plugins.resilient.testing.errors import CallEndedError, ServerTimeoutError
 
 from .call_script import CallScript, Flavour, ProviderName
+from .outcome import Outcome, judged, seen_of
 from .registry import Scenario
 from .stage import ScenarioFailed, Stage, Which
 
@@ -118,26 +119,10 @@ async def play(scenario: Scenario, which: Which, *, faults: bool) -> float | Non
         try:
             await asyncio.wait_for(_perform(scenario, stage), RUN_LIMIT_S)
         except asyncio.TimeoutError as exc:
-            raise ScenarioFailed(f"no end within {RUN_LIMIT_S:g} s") from exc
+            failed = ScenarioFailed(f"no end within {RUN_LIMIT_S:g} s")
+            failed.outcome = Outcome("hung", str(failed))
+            raise failed from exc
     return stage.dead_air_s
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one scenario with its faults.
-
-    Attributes:
-        survived: whether the caller experienced what is promised.
-        why: what was not so; empty where it survived.
-        dead_air_s: seconds in which neither side was audible; infinite where the agent was never
-            heard again, None where the scenario does not measure it.
-        open_ended: the wait was given up, so that the true dead air is longer.
-    """
-
-    survived: bool
-    why: str = ""
-    dead_air_s: float | None = None
-    open_ended: bool = False
 
 
 async def outcome_of(scenario: Scenario, which: Which) -> Outcome:
@@ -147,16 +132,19 @@ async def outcome_of(scenario: Scenario, which: Which) -> Outcome:
         Exception: the scenario or the simulator is at fault.
     """
     try:
-        return Outcome(True, dead_air_s=await play(scenario, which, faults=True))
+        return Outcome("kept", seconds=await play(scenario, which, faults=True))
     except ScenarioFailed as exc:
-        silent_s = exc.silent_s
-        return Outcome(False, str(exc), silent_s, open_ended=silent_s is not None)
+        return exc.outcome or Outcome("state wrong", str(exc))
 
 
 async def _perform(scenario: Scenario, stage: Stage[Any]) -> None:
     async with stage.call:
         try:
             await scenario.run(stage)
+        except ScenarioFailed as exc:
+            # Looked at here, because leaving hangs up.
+            exc.outcome = judged(seen_of(stage, exc.about), str(exc))
+            raise
         except (CallEndedError, ServerTimeoutError) as exc:
             raise _never_happened(stage, exc) from exc
     stage.require(stage.call.close_problem is None, "hanging up raises nothing and ends")
@@ -165,9 +153,10 @@ async def _perform(scenario: Scenario, stage: Stage[Any]) -> None:
 
 
 def _never_happened(stage: Stage[Any], exc: Exception) -> ScenarioFailed:
-    failed = ScenarioFailed(f"{str(exc).partition('; seen')[0]}; {_state_of(stage.call)}")
-    if stage.faulty and stage.server.recording.faults and not stage.idle:
-        failed.silent_s = stage.dead_air(until=stage.call.now)
+    why = str(exc).partition("; seen")[0]
+    failed = ScenarioFailed(f"{why}; {_state_of(stage.call)}")
+    failed.about = "wait"
+    failed.outcome = judged(seen_of(stage, failed.about), why)
     return failed
 
 

@@ -20,6 +20,7 @@ from livekit.plugins.resilient.testing.heard import gaps_between
 from livekit.plugins.resilient.testing.server import SimulatedServer
 
 from .call_script import CallScript
+from .outcome import About, Outcome
 
 Which: TypeAlias = Literal["upstream", "ours"]
 ServerT = TypeVar("ServerT", bound=SimulatedServer)
@@ -31,11 +32,13 @@ class ScenarioFailed(AssertionError):
     """The caller did not experience what the scenario promises.
 
     Attributes:
-        silent_s: where something never happened, the longest time in which neither side was
-            audible until it was given up, in seconds.
+        about: whether it shows in what the caller hears, or only in the record, the session, the
+            connections or the events; "wait" where something never happened.
+        outcome: what the caller met instead, once it was looked at.
     """
 
-    silent_s: float | None = None
+    about: About = "state"
+    outcome: Outcome | None = None
 
 
 class Stage(Generic[ServerT]):
@@ -48,6 +51,7 @@ class Stage(Generic[ServerT]):
         which: whose model is under test.
         faulty: whether the faults are armed; False in a control.
         make_model: makes one more model like that of the call.
+        began_at: loop time at which the call was made.
         idle: whether nobody owes a word just now, so that quiet is no dead air; a scenario sets it
             where it sits out a drop between turns, and `ask` takes it back.
         dead_air_s: what `dead_air` measured; None where it was not asked.
@@ -69,6 +73,7 @@ class Stage(Generic[ServerT]):
         self.which = which
         self.faulty = faulty
         self.make_model = make_model
+        self.began_at = call.now
         self.idle = False
         self.dead_air_s: float | None = None
 
@@ -115,6 +120,7 @@ class Stage(Generic[ServerT]):
 
     async def hang_up(self) -> float:
         """End the call; return how many seconds that took."""
+        self.idle = True
         since = self.call.now
         await self.call.aclose()
         return self.call.now - since
@@ -135,6 +141,18 @@ class Stage(Generic[ServerT]):
         """
         if not condition:
             raise ScenarioFailed(f"not so: {sentence}")
+
+    def require_heard(self, condition: object, sentence: str) -> None:
+        """The same, of something that the caller can hear, or misses.
+
+        Raises:
+            ScenarioFailed: as `require` does, told apart by `about`.
+        """
+        try:
+            self.require(condition, sentence)
+        except ScenarioFailed as exc:
+            exc.about = "heard"
+            raise
 
     def heard_whole(self, reply: Reply, turn: int | None = None) -> bool:
         """Whether the caller heard every sample of `reply`, in order and without a cut.
@@ -192,6 +210,28 @@ class Stage(Generic[ServerT]):
         if self.faulty:
             self.dead_air_s = seconds
         return seconds
+
+    def voices(self) -> list[Span]:
+        """When either side was audible, by its beginning."""
+        return sorted([*self.call.heard.spans(), *self._caller()], key=lambda span: span.start)
+
+    def asked_at(self) -> float | None:
+        """Loop time of the last thing that the agent has to answer: the end of what the caller
+        said, or a request of the application. None while the caller speaks, or before either."""
+        latest = self.call._mark
+        for said in self.call.mic.utterances:
+            if said.started_at is not None and said.ended_at is None:
+                return None
+            latest = max(latest, said.ended_at or latest)
+        return None if math.isinf(latest) else latest
+
+    def longest_wait(self) -> float | None:
+        """Seconds from the end of something that the caller said, after the fault, to the agent's
+        next word: the longest that was answered; None where none was."""
+        since = self.fault_at if self.server.recording.faults else -math.inf
+        asked = [said.ended_at for said in self.call.mic.utterances if said.ended_at is not None]
+        heard = [(at, self.call.heard.first_audio_after(at)) for at in asked if at >= since]
+        return max((first - at for at, first in heard if first is not None), default=None)
 
     def _caller(self) -> list[Span]:
         return [

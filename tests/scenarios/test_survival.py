@@ -8,29 +8,18 @@ import math
 import pytest
 import survival
 from benching import with_table
+from survival_page import PromiseRow, Result, Row
 
-from .registry import catalogue
+from .registry import catalogue, promises
 
 NAME = "gemini-bad-key"
-FAILED = survival.Result("failed", "not so: it lives", 29.0, open_ended=True)
-SURVIVED = survival.Result("survived", dead_air_s=0.31)
+PROMISE = "gemini-does-not-insist-on-a-bad-key"
+FAILED = Result("never answered", "a reply did not happen", 29.0)
+SURVIVED = Result("kept", seconds=0.31)
 
 
-def row(upstream: survival.Result, ours: survival.Result, name: str = NAME) -> survival.Row:
-    return survival.Row(catalogue()[name], upstream, ours)
-
-
-@pytest.mark.parametrize(
-    ("result", "text"),
-    [
-        (FAILED, "> 29.0"),
-        (SURVIVED, "0.3"),
-        (survival.Result("survived"), "-"),
-        (survival.Result("failed", dead_air_s=math.inf), "for good"),
-    ],
-)
-def test_dead_air_in_words(result: survival.Result, text: str) -> None:
-    assert result.dead_air == text
+def row(upstream: Result, ours: Result, name: str = NAME) -> Row:
+    return Row(catalogue()[name], upstream, ours)
 
 
 def test_an_unknown_name_is_answered_with_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,25 +35,33 @@ def test_a_provider_without_the_named_scenario_is_refused() -> None:
     assert ended.value.code == 2
 
 
+def test_a_promise_is_played_in_all_its_variants_and_a_variant_alone() -> None:
+    promise = promises()["gemini-answers-after-a-drop"]
+    one = promise.variants[1]
+    assert len(promise.variants) > 1
+    assert survival.chosen([promise.name], None) == list(promise.variants)
+    assert survival.chosen([one.name], None) == [one]
+    both = survival.chosen([one.name, promise.name], None)
+    assert sorted(entry.name for entry in both) == sorted(e.name for e in promise.variants)
+    assert survival.chosen([], None) == list(catalogue().values())
+
+
 def test_only_what_the_catalogue_does_not_expect_is_surprising() -> None:
     assert not row(FAILED, SURVIVED).surprising
     assert row(FAILED, FAILED).surprising
-    assert row(survival.Result("error", "broken"), SURVIVED).surprising
-
-
-def test_the_page_counts_and_promises() -> None:
-    page = survival.markdown([row(FAILED, SURVIVED)])
-    assert "gemini: upstream survives 0 of 1, ours 1." in page
-    assert f"| {NAME} | K3 | R3 | no | yes | > 29.0 | 0.3 |" in page
-    assert catalogue()[NAME].promise in page
+    assert row(Result("error", "broken"), SURVIVED).surprising
+    assert row(SURVIVED, Result("error", "broken")).surprising
 
 
 def test_the_data_say_what_is_endless() -> None:
-    endless = survival.Result("failed", dead_air_s=math.inf)
-    (entry,) = json.loads(survival.as_json([row(endless, SURVIVED)]))
-    assert entry["upstream"]["dead_air_s"] is None
-    assert entry["upstream"]["open_ended"]
-    assert entry["ours"]["dead_air_s"] == 0.31
+    endless = Result("kept", seconds=math.inf)
+    table = [PromiseRow(promises()[PROMISE], (row(FAILED, endless),))]
+    (entry,) = json.loads(survival.as_json(table))
+    assert entry["name"] == NAME
+    assert entry["promise"] == PROMISE
+    assert entry["ours"]["seconds"] is None
+    assert entry["upstream"]["seconds"] == 29.0
+    assert entry["upstream"]["met"] == "never answered"
 
 
 async def test_a_worker_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +70,9 @@ async def test_a_worker_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) 
         with monkeypatch.context() as patched:
             patched.setattr(survival, "LIMIT_S", 0.0)
             hung = await worker.run(NAME, "ours")
-        assert hung.status == "failed"
+        assert hung.met == "hung"
         assert "no end" in hung.why
-        assert (await worker.run(NAME, "ours")).status == "survived"
+        assert (await worker.run(NAME, "ours")).survived
     finally:
         await worker.stop()
 
@@ -84,15 +81,12 @@ async def test_a_worker_tells_a_broken_scenario_from_a_failed_one() -> None:
     worker = survival.Worker()
     try:
         broken = await worker.run("no-such-scenario", "ours")
-        assert (broken.status, broken.why) == ("error", "the worker process died")
+        assert (broken.met, broken.why) == ("error", "the worker process died")
     finally:
         await worker.stop()
 
 
-def test_the_readme_has_a_table_by_kind() -> None:
-    table = survival.kinds_table([row(FAILED, SURVIVED)])
-    assert "| retries and error reporting | 1 | 0 | 1 |" in table
-    assert table.endswith("| all | 1 | 0 | 1 |")
+def test_a_table_takes_the_place_between_its_marks() -> None:
     text = f"above\n{survival.MARKS[0]}\nold\n{survival.MARKS[1]}\nbelow\n"
     assert with_table(text, survival.MARKS, "new").split("\n") == [
         "above",
@@ -106,7 +100,3 @@ def test_the_readme_has_a_table_by_kind() -> None:
     ]
     with pytest.raises(ValueError, match="marks"):
         with_table("no marks", survival.MARKS, "new")
-
-
-def test_every_kind_has_a_title() -> None:
-    assert {entry.kind for entry in catalogue().values()} <= set(survival.KINDS)

@@ -12,9 +12,12 @@ from livekit.plugins.resilient.testing import (
     Fault,
     Flap,
     HangHandshake,
+    NoCloseAnswer,
     NoSetupAnswer,
     OnConnection,
     Refuse,
+    RefuseOverlap,
+    Silence,
     SlowPong,
     UserStarts,
     UserStops,
@@ -23,9 +26,10 @@ from livekit.plugins.resilient.testing import (
 from ..lines import ANSWER, CUT_S, PACE, STORY, by_reason
 from ..registry import scenario
 from ..stage import OUTPUT_RATE, GeminiStage
+from .steps import requests_sent, told_of
 
 CUT = AtAudio(CUT_S, connection=1)
-TALE = {"replies": [STORY], "default_reply": by_reason, "pace": PACE}
+TALE = {"replies": [STORY], "default_reply": by_reason}
 PATIENT = {"conn_options": APIConnectOptions(max_retry=3, retry_interval=0.5, timeout=4.0)}
 
 
@@ -35,7 +39,8 @@ PATIENT = {"conn_options": APIConnectOptions(max_retry=3, retry_interval=0.5, ti
     rule="R1",
     provider="gemini",
     faults=[Fault(CUT, Abort())],
-    server=TALE,
+    server={**TALE, "pace": "realtime"},
+    mutants=("restored-session-is-told-nothing", "unlisted-failures-are-final"),
 )
 @scenario(
     "gemini-drop-1000-mid-reply",
@@ -44,6 +49,7 @@ PATIENT = {"conn_options": APIConnectOptions(max_retry=3, retry_interval=0.5, ti
     provider="gemini",
     faults=[Fault(CUT, Close(1000, "The operation was cancelled."))],
     server=TALE,
+    mutants=("restored-session-is-told-nothing", "unlisted-failures-are-final"),
 )
 @scenario(
     "gemini-drop-1001-mid-reply",
@@ -51,7 +57,8 @@ PATIENT = {"conn_options": APIConnectOptions(max_retry=3, retry_interval=0.5, ti
     rule="R1",
     provider="gemini",
     faults=[Fault(CUT, Close(1001, "going away"))],
-    server=TALE,
+    server={**TALE, "pace": None},
+    mutants=("restored-session-is-told-nothing", "unlisted-failures-are-final"),
 )
 @scenario(
     "gemini-drop-1011-mid-reply",
@@ -60,17 +67,21 @@ PATIENT = {"conn_options": APIConnectOptions(max_retry=3, retry_interval=0.5, ti
     provider="gemini",
     faults=[Fault(CUT, Close(1011, "Internal error encountered."))],
     server=TALE,
+    mutants=("restored-session-is-told-nothing", "unlisted-failures-are-final"),
 )
 async def answers_after_a_drop(stage: GeminiStage) -> None:
-    """All audio that had arrived is heard, then the next question is answered in full."""
+    """All audio that had arrived is heard and known to the model, then the next question is
+    answered in full."""
     await stage.call.generate_reply(instructions="Tell a story.", wait=False)
     await stage.until_fault()
     await stage.call.until(lambda: stage.call.heard.segments, what="the end of the cut reply")
     await stage.ask()
     arrived = STORY.pcm(OUTPUT_RATE, seed=1)[: round(CUT_S * OUTPUT_RATE) * 2]
-    stage.require(arrived in stage.call.heard.heard_pcm(), "what had arrived was heard")
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(arrived in stage.call.heard.heard_pcm(), "what had arrived was heard")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.require(stage.unrecoverable() == 0, "the session is not told that the model gave up")
+    told = told_of(stage, STORY)
+    stage.require(len(told) == 1, f"the model knows what it had said, once: {told}")
     stage.dead_air()
 
 
@@ -82,6 +93,7 @@ async def answers_after_a_drop(stage: GeminiStage) -> None:
     faults=[Fault(CUT, Abort()), Fault(OnConnection(2), HangHandshake(3.0))],
     server=TALE,
     model=PATIENT,
+    mutants="unlisted-failures-are-final",
 )
 async def ends_the_cut_reply_at_once(stage: GeminiStage) -> None:
     """The agent stops speaking when its audio is over, not only once it is connected again."""
@@ -97,7 +109,7 @@ async def ends_the_cut_reply_at_once(stage: GeminiStage) -> None:
     stage.require(not stage.faulty or late_s < 0.3, "the reply ends with its last sample")
     await stage.server.wait_for("setupComplete", count=len(stage.server.dials()))
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.dead_air()
 
 
@@ -113,6 +125,7 @@ async def ends_the_cut_reply_at_once(stage: GeminiStage) -> None:
     ],
     server=TALE,
     model=PATIENT,
+    mutants="one-redial-is-all",
 )
 @scenario(
     "gemini-redial-hangs-then-503",
@@ -126,6 +139,7 @@ async def ends_the_cut_reply_at_once(stage: GeminiStage) -> None:
     ],
     server=TALE,
     model=PATIENT,
+    mutants="one-redial-is-all",
 )
 @scenario(
     "gemini-redial-gets-no-setup-answer",
@@ -135,6 +149,7 @@ async def ends_the_cut_reply_at_once(stage: GeminiStage) -> None:
     faults=[Fault(CUT, Abort()), Fault(OnConnection(2), NoSetupAnswer())],
     server=TALE,
     model=PATIENT,
+    mutants="dial-may-take-for-ever",
 )
 @scenario(
     "gemini-redial-refused-five-times",
@@ -146,6 +161,7 @@ async def ends_the_cut_reply_at_once(stage: GeminiStage) -> None:
         *(Fault(OnConnection(number), Refuse(503)) for number in range(2, 7)),
     ],
     server=TALE,
+    mutants="one-redial-is-all",
 )
 async def dials_until_one_succeeds(stage: GeminiStage) -> None:
     """A dial that fails is given up in time and tried again, and the call goes on."""
@@ -158,7 +174,7 @@ async def dials_until_one_succeeds(stage: GeminiStage) -> None:
     stage.require(waited_s < 4.0 * failing + 4.0, "each dial is bounded by the timeout asked for")
     await stage.call.agent_done()
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.require(stage.unrecoverable() == 0, "the session is not told that the model gave up")
     stage.dead_air()
 
@@ -169,7 +185,8 @@ async def dials_until_one_succeeds(stage: GeminiStage) -> None:
     rule="R12",
     provider="gemini",
     faults=[Fault(CUT, Abort())],
-    server=TALE,
+    server={**TALE, "pace": "realtime"},
+    mutants=("redrive-says-nothing-of-the-cut", "cut-reply-is-not-owed"),
 )
 async def goes_on_by_itself(stage: GeminiStage) -> None:
     """After a drop in mid-reply the agent goes on by itself while the caller just waits."""
@@ -178,11 +195,15 @@ async def goes_on_by_itself(stage: GeminiStage) -> None:
     await stage.until_fault()
     if stage.faulty:
         await stage.next_segment(timeout_s=15)
-        stage.require(stage.times_heard(STORY) == 1, "it does not begin again")
+        stage.require_heard(stage.times_heard(STORY) == 1, "it does not begin again")
         stage.dead_air()
+        asked = requests_sent(stage, 2)
+        stage.require(len(asked) == 1, f"it is asked to go on once, not {len(asked)} times")
+        last = " ".join(STORY.words_until(CUT_S).split()[-4:-1])
+        stage.require(last in asked[0], f"it is told that {last!r} was heard last")
     await call.agent_done()
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
 
 
 @scenario(
@@ -192,6 +213,7 @@ async def goes_on_by_itself(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(CUT, Flap(drops=3, within_ms=300))],
     server=TALE,
+    mutants="one-redial-is-all",
 )
 async def outlives_a_flapping_front_end(stage: GeminiStage) -> None:
     """Several drops in a row are one interruption to the caller."""
@@ -201,7 +223,7 @@ async def outlives_a_flapping_front_end(stage: GeminiStage) -> None:
     await stage.server.wait_for("setupComplete", connection=dials, timeout_s=30)
     await stage.call.agent_done()
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.require(len(stage.server.dials()) == dials, "no more dials than drops")
     stage.dead_air()
 
@@ -212,7 +234,8 @@ async def outlives_a_flapping_front_end(stage: GeminiStage) -> None:
     rule="R12",
     provider="gemini",
     faults=[Fault(UserStarts(connection=1), Abort()), Fault(OnConnection(2), HangHandshake(4.0))],
-    server={"default_reply": by_reason, "pace": PACE},
+    server={"default_reply": by_reason},
+    mutants="nothing-is-asked-for-after-a-drop",
 )
 @scenario(
     "gemini-drop-right-after-the-question",
@@ -220,7 +243,8 @@ async def outlives_a_flapping_front_end(stage: GeminiStage) -> None:
     rule="R12",
     provider="gemini",
     faults=[Fault(UserStops(connection=1), Abort())],
-    server={"default_reply": by_reason, "pace": PACE},
+    server={"default_reply": by_reason},
+    mutants="nothing-is-asked-for-after-a-drop",
 )
 async def answers_the_question_that_the_drop_caught(stage: GeminiStage) -> None:
     """The socket drops around a question, and the caller is answered without asking again."""
@@ -231,7 +255,7 @@ async def answers_the_question_that_the_drop_caught(stage: GeminiStage) -> None:
     stage.dead_air(asked_at)
     await stage.call.agent_done()
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
 
 
 @scenario(
@@ -240,7 +264,8 @@ async def answers_the_question_that_the_drop_caught(stage: GeminiStage) -> None:
     rule="R17",
     provider="gemini",
     faults=[Fault(UserStarts(connection=1), Blackhole())],
-    server={"default_reply": by_reason, "pace": PACE},
+    server={"default_reply": by_reason},
+    mutants="unheard-caller-is-no-sign",
 )
 async def notices_a_half_open_connection(stage: GeminiStage) -> None:
     """A connection that died without a word is replaced soon after the caller has spoken."""
@@ -254,12 +279,39 @@ async def notices_a_half_open_connection(stage: GeminiStage) -> None:
 
 
 @scenario(
+    "gemini-deaf-connection-in-the-way",
+    kind="K1",
+    rule="R17",
+    provider="gemini",
+    faults=[Fault(UserStarts(connection=1), (RefuseOverlap(), NoCloseAnswer(), Silence()))],
+    server={"default_reply": by_reason, "pace": PACE},
+    mutants="suspected-connection-is-closed-politely",
+)
+async def cuts_a_deaf_connection_that_is_in_the_way(stage: GeminiStage) -> None:
+    """Where a connection that hears nobody must end before there can be another, it is cut at once
+    and not asked to close."""
+    await stage.greet()
+    await stage.call.say(2.0)
+    if stage.faulty:
+        await stage.server.wait_for("setupComplete", connection=3, timeout_s=40)
+        refused, left = (stage.server.recording.closed(number) for number in (2, 1))
+        assert refused is not None
+        took_s = (stage.call.now if left is None else left.at) - refused.at
+        stage.require(took_s < 0.2, f"the first is cut at once, not {took_s:.1f} s later")
+    await stage.call.agent_done()
+    await stage.ask()
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.dead_air(stage.call.mic.utterances[-1].ended_at)
+
+
+@scenario(
     "gemini-pongs-come-25-s-late",
     kind="K1",
     rule="R17",
     provider="gemini",
     faults=[Fault(OnConnection(1), SlowPong(25.0))],
-    server={"default_reply": by_reason, "pace": PACE},
+    server={"default_reply": by_reason},
+    mutants="late-pong-ends-the-connection",
 )
 async def keeps_a_connection_whose_pongs_are_late(stage: GeminiStage) -> None:
     """A healthy call goes on for minutes although the server's pongs are slow."""
@@ -267,6 +319,6 @@ async def keeps_a_connection_whose_pongs_are_late(stage: GeminiStage) -> None:
     for _ in range(6):
         await stage.ask()
         await stage.rest(10.0)
-    stage.require(stage.times_heard(ANSWER) == 6, "every question is answered")
+    stage.require_heard(stage.times_heard(ANSWER) == 6, "every question is answered")
     stage.require(len(stage.server.dials()) == 1, "the connection is kept")
     stage.dead_air(stage.call.mic.utterances[-1].ended_at)

@@ -20,7 +20,8 @@ from ..registry import scenario
 from ..stage import GeminiStage
 
 MID_STORY = AtAudio(CUT_S, connection=1)
-TALE = {"replies": [STORY], "default_reply": by_reason, "pace": PACE}
+CALL = ToolCall("get_weather", {"city": "Paris"}, call_id="call-1")
+TALE = {"replies": [STORY], "default_reply": by_reason}
 
 
 @scenario(
@@ -29,30 +30,32 @@ TALE = {"replies": [STORY], "default_reply": by_reason, "pace": PACE}
     rule="R8",
     provider="gemini",
     faults=[Fault(MID_STORY, GoAway(300.0))],
-    server=TALE,
+    server={**TALE, "pace": "realtime"},
+    mutants="goaway-cuts-the-turn",
 )
 @scenario(
     "gemini-goaway-300-s-no-overlap",
-    kind="K4",
+    kind="K2",
     rule="R8",
     provider="gemini",
     faults=[Fault(MID_STORY, (RefuseOverlap(), GoAway(300.0)))],
     server=TALE,
+    mutants=("goaway-cuts-the-turn", "refused-overlap-is-tried-again"),
 )
 async def finishes_the_turn_before_it_moves(stage: GeminiStage) -> None:
     """A notice long before its deadline cuts nothing: the reply is heard to its last sample."""
     call = stage.call
     await call.generate_reply(instructions="Tell a story.")
     await call.agent_done()
-    stage.require(stage.heard_whole(STORY), "no sample of the running reply is lost")
+    stage.require_heard(stage.heard_whole(STORY), "no sample of the running reply is lost")
     stage.dead_air(until=call.heard.spans()[-1].end)
     if stage.faulty:
         await stage.server.wait_for("setupComplete", count=2, timeout_s=290)
         turn_over_at = stage.server.recording.events("turnComplete", connection=1)[0].at
         stage.require(stage.server.dials()[1].at >= turn_over_at, "it moves after the turn")
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
-    stage.require(stage.times_heard(STORY) == 1, "the story is not told twice")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.times_heard(STORY) == 1, "the story is not told twice")
 
 
 @scenario(
@@ -62,6 +65,7 @@ async def finishes_the_turn_before_it_moves(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(MID_STORY, GoAway(5.0)), Fault(After("goAway"), Silence())],
     server=TALE,
+    mutants="goaway-has-no-deadline",
 )
 async def keeps_the_deadline_by_its_own_timer(stage: GeminiStage) -> None:
     """A server that falls silent after its notice is left before the deadline."""
@@ -70,16 +74,17 @@ async def keeps_the_deadline_by_its_own_timer(stage: GeminiStage) -> None:
     noticed_at = await stage.until_fault()
     if stage.faulty:
         await stage.server.wait_for("setupComplete", count=2, timeout_s=30)
-        stage.require(stage.server.dials()[1].at < noticed_at + 5.0, "it moves before the deadline")
+        left_s = noticed_at + 5.0 - stage.server.dials()[1].at
+        stage.require(left_s > 0.5, f"it moves before the deadline, not {left_s:.1f} s before")
         arrived_s = CUT_S - CUT_S / PACE
         await stage.rest(3.0)
-        stage.require(
+        stage.require_heard(
             call.heard.heard_between(noticed_at, noticed_at + 3.0) >= arrived_s - 0.05,
             "what had arrived before the silence is heard",
         )
     await call.agent_done()
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.dead_air()
 
 
@@ -89,21 +94,24 @@ async def keeps_the_deadline_by_its_own_timer(stage: GeminiStage) -> None:
     rule="R8",
     provider="gemini",
     faults=[Fault(After("toolCall"), GoAway(30.0))],
-    server={"replies": [ToolCall("get_weather", {"city": "Paris"})], "default_reply": by_reason},
+    server={"replies": [CALL], "default_reply": by_reason},
     agent=lambda faulty: CallAgent(tool_delay_s=4.0),
+    mutants="move-waits-for-nothing",
 )
 async def answers_open_calls_before_it_moves(stage: GeminiStage) -> None:
     """A tool that runs when the notice comes is still answered, once, and the caller hears it."""
     await stage.call.say(1.0)
     await stage.call.reply(timeout_s=30)
     await stage.call.agent_done()
-    stage.require(stage.times_heard(TOLD) == 1, "the tool's result is told once")
+    stage.require_heard(stage.times_heard(TOLD) == 1, "the tool's result is told once")
     stage.dead_air(stage.call.mic.utterances[0].ended_at)
     stage.require(len(stage.call.tools) == 1, "the tool runs once")
+    answers = stage.server.recording.deliveries_of("call-1")
+    stage.require([frame.connection for frame in answers] == [1], "where it was called")
     if stage.faulty:
         await stage.server.wait_for("setupComplete", count=2, timeout_s=30)
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
 
 
 @scenario(
@@ -115,7 +123,8 @@ async def answers_open_calls_before_it_moves(stage: GeminiStage) -> None:
         Fault(Received("setup"), LateHandle(0.5)),
         Fault(After("turnComplete", connection=1), GoAway(10.0)),
     ],
-    server={"default_reply": by_reason, "pace": PACE},
+    server={"default_reply": by_reason},
+    mutants="move-does-not-wait-for-the-handle",
 )
 async def waits_for_the_handle_of_the_turn(stage: GeminiStage) -> None:
     """A move right after a turn uses the handle that stands for this turn."""
@@ -129,5 +138,5 @@ async def waits_for_the_handle_of_the_turn(stage: GeminiStage) -> None:
         stage.require(known, "its handle was issued after the turn")
         stage.require(not stage.server.recording.texts_sent(2), "nothing needs to be told again")
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.dead_air()

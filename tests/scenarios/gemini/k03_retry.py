@@ -17,12 +17,13 @@ from livekit.plugins.resilient.testing import (
     TurnRequest,
 )
 
-from ..lines import ANSWER, CUT_S, PACE, STORY, by_reason
+from ..lines import ANSWER, CUT_S, STORY, by_reason
 from ..registry import scenario
 from ..stage import GeminiStage
+from .steps import told_of
 
 CUT = AtAudio(CUT_S, connection=1)
-TALE = {"replies": [STORY], "default_reply": by_reason, "pace": PACE}
+TALE = {"replies": [STORY], "default_reply": by_reason}
 FEW = {"conn_options": APIConnectOptions(max_retry=3, retry_interval=0.5, timeout=4.0)}
 INVALID = Close(1007, "Request contains an invalid argument.")
 APOLOGISE = "Apologise for the bad line."
@@ -41,13 +42,14 @@ def apology_or_other(request: TurnRequest) -> Reply:
     faults=[Fault(After("sessionResumptionUpdate", nth=3), Abort(), times="always")],
     server=TALE,
     model=FEW,
+    mutants="dial-alone-restores-the-budget",
 )
 async def gives_up_once(stage: GeminiStage) -> None:
     """A server that accepts and drops for ever is given up after a few dials, with one error."""
     await stage.greet()
     if not stage.faulty:
         await stage.ask()
-        stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+        stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
         return
     stage.idle = True
     await stage.call.until(lambda: stage.call.closed, timeout_s=30, what="the end of the session")
@@ -67,6 +69,7 @@ async def gives_up_once(stage: GeminiStage) -> None:
         Fault(OnConnection(None, nth=2), Refuse(503), times="always"),
     ],
     server=TALE,
+    mutants=("outage-is-given-up-early", "outage-is-not-given-up"),
 )
 async def tries_for_a_minute(stage: GeminiStage) -> None:
     """A provider that is gone is tried for about a minute, and then reported once."""
@@ -81,7 +84,7 @@ async def tries_for_a_minute(stage: GeminiStage) -> None:
         stage.require(stage.unrecoverable() == 1, "it is reported once")
         return
     await call.agent_done()
-    stage.require(stage.heard_whole(STORY), "the story is heard in full")
+    stage.require_heard(stage.heard_whole(STORY), "the story is heard in full")
 
 
 @scenario(
@@ -92,6 +95,7 @@ async def tries_for_a_minute(stage: GeminiStage) -> None:
     faults=[Fault(OnConnection(None), Refuse(401), times="always")],
     server={"default_reply": by_reason},
     model=FEW,
+    mutants="bad-key-is-tried-again",
 )
 async def does_not_insist_on_a_bad_key(stage: GeminiStage) -> None:
     """A key that the provider refuses ends the session at once, with one error and one dial."""
@@ -113,6 +117,7 @@ async def does_not_insist_on_a_bad_key(stage: GeminiStage) -> None:
     faults=[Fault(CUT, INVALID)],
     server=TALE,
     model=FEW,
+    mutants=("invalid-argument-is-final", "restored-session-is-told-nothing"),
 )
 @scenario(
     "gemini-1007-again-after-resuming",
@@ -125,6 +130,7 @@ async def does_not_insist_on_a_bad_key(stage: GeminiStage) -> None:
     ],
     server=TALE,
     model=FEW,
+    mutants=("invalid-argument-is-final", "refused-handle-is-kept"),
 )
 async def outlives_an_invalid_argument(stage: GeminiStage) -> None:
     """A 1007 is tried again without what may have caused it, and the call goes on."""
@@ -137,9 +143,11 @@ async def outlives_an_invalid_argument(stage: GeminiStage) -> None:
         stage.require("handle" not in handle, "the third session does without the handle")
     await stage.call.agent_done()
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.require(stage.unrecoverable() == 0, "the session is not told that the model gave up")
     stage.require(len(stage.server.dials()) == closes + 1, "each 1007 costs one dial")
+    told = told_of(stage, STORY)
+    stage.require(len(told) == 1, f"the model knows what it had said, once: {told}")
     stage.dead_air()
 
 
@@ -149,13 +157,14 @@ async def outlives_an_invalid_argument(stage: GeminiStage) -> None:
     rule="R19",
     provider="gemini",
     faults=[Fault(CUT, Malformed())],
-    server=TALE,
+    server={**TALE, "pace": "realtime"},
+    mutants="unreadable-message-ends-the-connection",
 )
 async def skips_what_is_not_json(stage: GeminiStage) -> None:
     """A frame that is not JSON is skipped, and the reply around it is heard to its end."""
     await stage.call.generate_reply(instructions="Tell a story.")
     await stage.call.agent_done()
-    stage.require(stage.heard_whole(STORY), "no sample of the running reply is lost")
+    stage.require_heard(stage.heard_whole(STORY), "no sample of the running reply is lost")
     stage.require(len(stage.server.dials()) == 1, "the connection is kept")
     stage.dead_air()
 
@@ -171,6 +180,7 @@ async def skips_what_is_not_json(stage: GeminiStage) -> None:
     ],
     server={**TALE, "default_reply": apology_or_other},
     model={"conn_options": APIConnectOptions(max_retry=3, retry_interval=7.0, timeout=4.0)},
+    mutants="error-comes-before-the-wait",
 )
 async def lets_the_app_talk_after_an_error(stage: GeminiStage) -> None:
     """An app that answers the error with a request of its own is heard, once."""
@@ -180,8 +190,11 @@ async def lets_the_app_talk_after_an_error(stage: GeminiStage) -> None:
         await call.agent_done()
         return
     await call.until(lambda: len(call.errors) >= 2, what="two errors")
+    told_at = call.errors[1].at
     asked = await call.generate_reply(instructions=APOLOGISE)
     await call.agent_done()
-    stage.require(stage.times_heard(APOLOGY) == 1, "the app's apology is heard once")
+    stage.require_heard(stage.times_heard(APOLOGY) == 1, "the app's apology is heard once")
     stage.require(asked.exception() is None, "the app's request does not fail")
+    redial_s = stage.server.dials()[2].at - told_at
+    stage.require(redial_s < 0.1, f"the error comes as it is dialled, not {redial_s:.1f} s before")
     stage.dead_air()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from livekit.agents import function_tool
 from livekit.agents.types import APIConnectOptions
 
 from livekit.plugins.resilient.testing import (
@@ -19,11 +20,11 @@ from livekit.plugins.resilient.testing import (
     ToolCall,
 )
 
-from ..lines import ANSWER, GO_ON, PACE, TOLD, by_reason
+from ..lines import ANSWER, GO_ON, TOLD, by_reason
 from ..registry import scenario
 from ..stage import GeminiStage
 
-TALK = {"default_reply": by_reason, "pace": PACE}
+TALK = {"default_reply": by_reason}
 FEW = {"conn_options": APIConnectOptions(max_retry=4, retry_interval=0.5, timeout=4.0)}
 DROP_AT_S = 30.0
 IDLE_DROP = Fault(AtTime(DROP_AT_S, connection=1), Abort())
@@ -45,6 +46,7 @@ async def sit_out_the_drop(stage: GeminiStage, connection: int) -> None:
     provider="gemini",
     faults=[Fault(OnConnection(1), LateHandle(0.5)), IDLE_DROP],
     server=TALK,
+    mutants="first-handle-is-kept",
 )
 async def resumes_with_the_newest_handle(stage: GeminiStage) -> None:
     """A handle that came half a second after the turn is the one that is used."""
@@ -52,11 +54,12 @@ async def resumes_with_the_newest_handle(stage: GeminiStage) -> None:
     await stage.ask()
     await sit_out_the_drop(stage, 2)
     if stage.faulty:
-        newest = list(stage.server.store.handles.values())[-2]  # the last is of connection 2
+        issued = stage.server.store.handles.values()
+        newest = [handle for handle in issued if handle.connection == 1][-1]
         stage.require(stage.server.session.resumed_from is newest, "the newest handle is used")
     await stage.ask()
     stage.require(stage.server.session.knows(GO_ON.text) == 1, "the greeting is known once")
-    stage.require(stage.times_heard(ANSWER) == 2, "both questions are answered")
+    stage.require_heard(stage.times_heard(ANSWER) == 2, "both questions are answered")
     stage.dead_air(stage.call.mic.utterances[-1].ended_at)
 
 
@@ -67,6 +70,7 @@ async def resumes_with_the_newest_handle(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(After("turnComplete", connection=1), EmptyHandle()), IDLE_DROP],
     server=TALK,
+    mutants="empty-handle-is-taken",
 )
 async def keeps_a_good_handle(stage: GeminiStage) -> None:
     """An empty handle does not replace a good one, and what came after it is told once."""
@@ -79,7 +83,7 @@ async def keeps_a_good_handle(stage: GeminiStage) -> None:
     stage.require(not stage.faulty or session.resumed_from, "the session is resumed")
     for text in (GO_ON.text, "what is the opening time"):
         stage.require(session.knows(text) == 1, "all that was said is known once")
-    stage.require(stage.times_heard(ANSWER) == 2, "both questions are answered")
+    stage.require_heard(stage.times_heard(ANSWER) == 2, "both questions are answered")
     stage.dead_air(stage.call.mic.utterances[-1].ended_at)
 
 
@@ -91,6 +95,7 @@ async def keeps_a_good_handle(stage: GeminiStage) -> None:
     faults=[Fault(After("setupComplete", connection=1), NoHandle()), IDLE_DROP],
     server={**TALK, "replies": [GO_ON, ToolCall("get_weather", {"city": "Paris"})]},
     agent=lambda faulty: CallAgent(weather="cloudless"),
+    mutants="restored-session-is-told-nothing",
 )
 async def tells_the_difference_once(stage: GeminiStage) -> None:
     """A handle from before the talk is completed by it: each item once, the tool's result too."""
@@ -104,7 +109,7 @@ async def tells_the_difference_once(stage: GeminiStage) -> None:
     session = stage.server.session
     for text in (GO_ON.text, "what is the weather", "cloudless", TOLD.text):
         stage.require(session.knows(text) == 1, f"{text!r} is known once")
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.dead_air(stage.call.mic.utterances[-1].ended_at)
 
 
@@ -115,6 +120,7 @@ async def tells_the_difference_once(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(OnConnection(1), LateHandle(0.2)), IDLE_DROP],
     server=TALK,
+    mutants="handle-covers-what-travels",
 )
 async def allows_for_a_handle_on_its_way(stage: GeminiStage) -> None:
     """What was sent just before a handle arrived is known once after the drop."""
@@ -128,8 +134,43 @@ async def allows_for_a_handle_on_its_way(stage: GeminiStage) -> None:
     await sit_out_the_drop(stage, 2)
     await stage.ask()
     stage.require(stage.server.session.knows("Ada") == 1, "the caller's name is known once")
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.dead_air(call.mic.utterances[-1].ended_at)
+
+
+@function_tool
+async def goodbye() -> str:
+    """Say goodbye."""
+    return "bye"
+
+
+@scenario(
+    "gemini-new-tools-right-after-a-turn",
+    kind="K4",
+    rule="R5",
+    provider="gemini",
+    faults=[Fault(OnConnection(1), LateHandle(0.5))],
+    server=TALK,
+    mutants="restart-does-not-wait-for-the-handle",
+)
+async def restarts_with_the_handle_of_the_turn(stage: GeminiStage) -> None:
+    """Tools that change right after a turn take effect in a session that knows of the turn from
+    its handle, though that comes late."""
+    await stage.call.generate_reply(instructions="Greet the caller.", wait=False)
+    await stage.server.wait_for("turnComplete", connection=1)
+    await stage.rest(0.1)
+    await stage.call.agent.update_tools([*stage.call.agent.tools, goodbye])
+    await stage.server.wait_for("setupComplete", count=2)
+    await stage.call.agent_done()
+    session = stage.server.session
+    stage.require("goodbye" in str(session.setup.get("tools")), "the new tools are declared")
+    if stage.faulty:
+        known = session.resumed_from.history if session.resumed_from else ()
+        stage.require(any(entry.kind == "speech" for entry in known), "the handle is of the turn")
+        stage.require(not stage.server.recording.texts_sent(2), "nothing is told again")
+    await stage.ask()
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.dead_air(stage.call.mic.utterances[0].ended_at)
 
 
 @scenario(
@@ -140,6 +181,7 @@ async def allows_for_a_handle_on_its_way(stage: GeminiStage) -> None:
     faults=[IDLE_DROP, Fault(OnConnection(2), StaleHandle("before_setup"))],
     server=TALK,
     model=FEW,
+    mutants=("refused-handle-is-kept", "fresh-session-is-told-nothing"),
 )
 @scenario(
     "gemini-stale-handle-after-setup",
@@ -149,6 +191,7 @@ async def allows_for_a_handle_on_its_way(stage: GeminiStage) -> None:
     faults=[IDLE_DROP, Fault(OnConnection(2), StaleHandle("after_setup"))],
     server=TALK,
     model=FEW,
+    mutants=("refused-handle-is-kept", "fresh-session-is-told-nothing"),
 )
 @scenario(
     "gemini-poisoned-handle",
@@ -162,6 +205,7 @@ async def allows_for_a_handle_on_its_way(stage: GeminiStage) -> None:
     ],
     server=TALK,
     model=FEW,
+    mutants=("poisoned-handle-is-kept", "fresh-session-is-told-nothing"),
 )
 async def starts_afresh_without_a_greeting(stage: GeminiStage) -> None:
     """A handle that is refused is forgotten: the talk goes on in a new session that knows it."""
@@ -188,5 +232,5 @@ async def starts_afresh_without_a_greeting(stage: GeminiStage) -> None:
     session = stage.server.session
     for text in (GO_ON.text, "what is the opening time"):
         stage.require(session.knows(text) == 1, f"{text!r} is known once")
-    stage.require(stage.times_heard(ANSWER) == 2, "both questions are answered")
+    stage.require_heard(stage.times_heard(ANSWER) == 2, "both questions are answered")
     stage.dead_air(stage.call.mic.utterances[-1].ended_at)

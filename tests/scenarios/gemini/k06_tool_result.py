@@ -17,12 +17,12 @@ from livekit.plugins.resilient.testing import (
     ToolCall,
 )
 
-from ..lines import ANSWER, GO_ON, PACE, RESULT, TOLD, told_once_known
+from ..lines import ANSWER, GO_ON, RESULT, TOLD, told_once_known
 from ..registry import scenario
 from ..stage import GeminiStage
 
 CALL = ToolCall("get_weather", {"city": "Paris"}, call_id="call-1")
-WEATHER = {"replies": [CALL], "default_reply": told_once_known, "pace": PACE}
+WEATHER = {"replies": [CALL], "default_reply": told_once_known}
 
 
 def slow_agent(faulty: bool) -> CallAgent:
@@ -37,7 +37,7 @@ async def ask_for_the_weather(stage: GeminiStage) -> None:
     await stage.call.agent_done()
     stage.dead_air(stage.call.mic.utterances[0].ended_at)
     stage.require(len(stage.call.tools) == 1, "the tool runs once")
-    stage.require(stage.times_heard(TOLD) == 1, "its result is told once")
+    stage.require_heard(stage.times_heard(TOLD) == 1, "its result is told once")
     stage.require(stage.server.session.knows(RESULT) == 1, "its result is known once")
 
 
@@ -47,8 +47,9 @@ async def ask_for_the_weather(stage: GeminiStage) -> None:
     rule="R9",
     provider="gemini",
     faults=[Fault(After("toolCall"), Abort()), Fault(OnConnection(2), HangHandshake(3.0))],
-    server={**WEATHER, "strict": True, "family": "3.1"},
+    server={**WEATHER, "strict": True, "family": "3.1", "pace": None},
     agent=slow_agent,
+    mutants="result-answers-any-session",
 )
 @scenario(
     "gemini-drop-before-the-result-is-ready",
@@ -58,6 +59,7 @@ async def ask_for_the_weather(stage: GeminiStage) -> None:
     faults=[Fault(After("toolCall"), Abort())],
     server={**WEATHER, "strict": True, "family": "3.1"},
     agent=slow_agent,
+    mutants="result-answers-any-session",
 )
 @scenario(
     "gemini-drop-takes-the-result-along",
@@ -65,8 +67,9 @@ async def ask_for_the_weather(stage: GeminiStage) -> None:
     rule="R9",
     provider="gemini",
     faults=[Fault(Received("toolResponse"), Abort())],
-    server={**WEATHER, "strict": True, "family": "3.1"},
+    server={**WEATHER, "strict": True, "family": "3.1", "pace": "realtime"},
     agent=slow_agent,
+    mutants="result-answers-any-session",
 )
 async def tells_the_result_to_a_session_without_the_call(stage: GeminiStage) -> None:
     """A result that a drop caught is told to the restored session, and the caller hears it."""
@@ -75,7 +78,7 @@ async def tells_the_result_to_a_session_without_the_call(stage: GeminiStage) -> 
     refused = [info.code for info in stage.server.recording.closes if info.code == 1007]
     stage.require(not refused, "no session is sent an answer to a call that it did not make")
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
 
 
 @scenario(
@@ -87,6 +90,7 @@ async def tells_the_result_to_a_session_without_the_call(stage: GeminiStage) -> 
     faults=[Fault(After("sessionResumptionUpdate", connection=1, nth=3), Abort())],
     server={**WEATHER, "strict": True, "family": "3.8", "handle_while_busy": True},
     agent=lambda faulty: CallAgent(weather=RESULT, tool_delay_s=3.0),
+    mutants="restored-call-is-unknown",
 )
 async def answers_the_call_that_was_restored(stage: GeminiStage) -> None:
     """A session that was restored with its open call gets the result as the call's answer."""
@@ -97,7 +101,7 @@ async def answers_the_call_that_was_restored(stage: GeminiStage) -> None:
         answers[0].connection == len(stage.server.dials()), "on the connection that serves the call"
     )
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
 
 
 class SwappingAgent(CallAgent):
@@ -135,6 +139,7 @@ async def goodbye() -> str:
         "family": "3.1",
     },
     agent=lambda faulty: SwappingAgent(swaps=faulty),
+    mutants="result-answers-any-session",
 )
 async def outlives_a_change_of_tools(stage: GeminiStage) -> None:
     """A tool that changes the agent's tools is answered, and the caller hears the result."""
@@ -146,4 +151,4 @@ async def outlives_a_change_of_tools(stage: GeminiStage) -> None:
         stage.require("goodbye" in declared, "the new tools are declared")
     stage.require(stage.server.session.knows(GO_ON.text) == 1, "the greeting is known once")
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")

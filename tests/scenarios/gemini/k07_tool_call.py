@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from livekit.agents import function_tool, llm
+
 from livekit.plugins.resilient.testing import (
     Abort,
     After,
@@ -14,13 +18,14 @@ from livekit.plugins.resilient.testing import (
     RepeatCall,
     ToolCall,
 )
+from livekit.plugins.resilient.testing.call_log import GenerationCreated
 
-from ..lines import ANSWER, PACE, RESULT, TOLD, told_once_known
+from ..lines import ANSWER, RESULT, TOLD, told_once_known
 from ..registry import scenario
 from ..stage import GeminiStage
 
 CALL = ToolCall("get_weather", {"city": "Paris"}, call_id="call-1")
-WEATHER = {"replies": [CALL], "default_reply": told_once_known, "pace": PACE}
+WEATHER = {"replies": [CALL], "default_reply": told_once_known}
 
 
 def slow_agent(faulty: bool) -> CallAgent:
@@ -33,8 +38,9 @@ def slow_agent(faulty: bool) -> CallAgent:
     rule="R10",
     provider="gemini",
     faults=[Fault(After("toolCall"), RepeatCall())],
-    server=WEATHER,
+    server={**WEATHER, "pace": None},
     agent=slow_agent,
+    mutants="repeated-call-runs-again",
 )
 @scenario(
     "gemini-same-call-again-after-its-result",
@@ -44,6 +50,7 @@ def slow_agent(faulty: bool) -> CallAgent:
     faults=[Fault(Received("toolResponse"), RepeatCall())],
     server=WEATHER,
     agent=slow_agent,
+    mutants="repeated-call-runs-again",
 )
 @scenario(
     "gemini-same-call-on-two-connections",
@@ -53,6 +60,7 @@ def slow_agent(faulty: bool) -> CallAgent:
     faults=[Fault(After("toolCall"), (RepeatCall("next"), Abort()))],
     server=WEATHER,
     agent=slow_agent,
+    mutants="repeated-call-runs-again",
 )
 @scenario(
     "gemini-call-without-id",
@@ -62,6 +70,7 @@ def slow_agent(faulty: bool) -> CallAgent:
     faults=[Fault(OnConnection(1), CallWithoutId())],
     server=WEATHER,
     agent=slow_agent,
+    mutants="made-up-id-is-sent",
 )
 async def runs_the_tool_once(stage: GeminiStage) -> None:
     """A call that comes twice or without an id is one run of the tool and one answer."""
@@ -73,12 +82,24 @@ async def runs_the_tool_once(stage: GeminiStage) -> None:
     stage.dead_air(stage.call.mic.utterances[0].ended_at)
     await stage.rest(5.0)
     stage.require(len(stage.call.tools) == 1, "the tool runs once")
-    stage.require(stage.times_heard(TOLD) == 1, "its result is told once")
+    stage.require_heard(stage.times_heard(TOLD) == 1, "its result is told once")
     stage.require(stage.server.session.knows(RESULT) == 1, "its result is known once")
     answers = stage.server.recording.deliveries_of("call-1")
     stage.require(len(answers) <= 1, "the call is not answered twice")
+    turns = sum(isinstance(event, GenerationCreated) for event in stage.call.events)
+    stage.require(turns == 2, f"one turn calls and one answers, not {turns} in all")
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
+
+
+class StoppableAgent(CallAgent):
+    """Its tool may be stopped while it runs."""
+
+    @function_tool(flags=llm.ToolFlag.CANCELLABLE)
+    async def get_weather(self, city: str) -> str:  # type: ignore[override]
+        """Tell the weather in a city."""
+        await asyncio.sleep(1.0)
+        return RESULT
 
 
 @scenario(
@@ -88,7 +109,8 @@ async def runs_the_tool_once(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(After("toolCall"), CancelCall())],
     server=WEATHER,
-    agent=slow_agent,
+    agent=lambda faulty: StoppableAgent(),
+    mutants=("cancelled-tool-runs-on", "cancelled-call-is-answered"),
 )
 async def discards_the_result_of_a_cancelled_call(stage: GeminiStage) -> None:
     """A call that the server cancels is stopped, and its result is not sent."""
@@ -99,10 +121,11 @@ async def discards_the_result_of_a_cancelled_call(stage: GeminiStage) -> None:
     if stage.faulty:
         answers = stage.server.recording.deliveries_of("call-1")
         stage.require(not answers, "nothing is sent for the cancelled call")
-        stage.require(stage.times_heard(TOLD) == 0, "nothing is told of it")
+        stage.require_heard(stage.times_heard(TOLD) == 0, "nothing is told of it")
+        stage.require([run.status for run in stage.call.tools] == ["cancelled"], "it is stopped")
     else:
-        stage.require(stage.times_heard(TOLD) == 1, "the result is told")
+        stage.require_heard(stage.times_heard(TOLD) == 1, "the result is told")
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     stage.require(len(stage.server.dials()) == 1, "the connection is kept")
     stage.dead_air(stage.call.mic.utterances[-1].ended_at)

@@ -18,11 +18,11 @@ from livekit.plugins.resilient.testing import (
     UnknownMessage,
 )
 
-from ..lines import ANSWER, CUT_S, GO_ON, PACE, STORY, TOLD, by_reason
+from ..lines import ANSWER, CUT_S, GO_ON, STORY, TOLD, by_reason
 from ..registry import scenario
 from ..stage import GeminiStage
 
-TALK = {"default_reply": by_reason, "pace": PACE, "strict": True}
+TALK = {"default_reply": by_reason, "strict": True}
 FRESH_START = [
     Fault(OnConnection(1), NoHandle()),
     Fault(AtTime(25.0, connection=1), Abort()),
@@ -35,8 +35,9 @@ FRESH_START = [
     rule="R7",
     provider="gemini",
     faults=FRESH_START,
-    server={**TALK, "family": "2.5"},
+    server={**TALK, "family": "2.5", "pace": "realtime"},
     agent=lambda faulty: CallAgent(weather="cloudless"),
+    mutants="fresh-session-is-told-nothing",
 )
 @scenario(
     "gemini-fresh-start-3-1",
@@ -44,8 +45,9 @@ FRESH_START = [
     rule="R7",
     provider="gemini",
     faults=FRESH_START,
-    server={**TALK, "family": "3.1"},
+    server={**TALK, "family": "3.1", "pace": None},
     agent=lambda faulty: CallAgent(weather="cloudless"),
+    mutants="fresh-session-is-told-nothing",
 )
 @scenario(
     "gemini-fresh-start-3-8",
@@ -55,6 +57,7 @@ FRESH_START = [
     faults=FRESH_START,
     server={**TALK, "family": "3.8"},
     agent=lambda faulty: CallAgent(weather="cloudless"),
+    mutants="fresh-session-is-told-nothing",
 )
 async def seeds_by_the_rules_of_the_family(stage: GeminiStage) -> None:
     """A drop before any handle costs nothing: the new session knows the talk, tools included."""
@@ -78,7 +81,7 @@ async def seeds_by_the_rules_of_the_family(stage: GeminiStage) -> None:
     for text in (GO_ON.text, "what is the weather", "cloudless", TOLD.text):
         stage.require(session.knows(text) == 1, f"{text!r} is known once")
     stage.require(session.forgetful_answers == 0, "the history is told in the form that is kept")
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     refused = [info for info in stage.server.recording.closes if info.code == 1007]
     stage.require(not refused, "the server refuses nothing")
     stage.dead_air(stage.call.mic.utterances[-1].ended_at)
@@ -107,8 +110,9 @@ class BookingAgent(CallAgent):
     rule="R20",
     provider="gemini",
     by_script=True,
-    server={"default_reply": by_reason, "pace": PACE},
+    server={"default_reply": by_reason},
     agent=lambda faulty: BookingAgent(with_default=faulty),
+    mutants=("defaults-are-not-declared", "compression-is-off"),
 )
 async def declares_defaults(stage: GeminiStage) -> None:
     """The model is told that an argument has a default, so that it need not ask the caller."""
@@ -117,7 +121,7 @@ async def declares_defaults(stage: GeminiStage) -> None:
         when = _parameter(stage.server.session.setup, "book_table", "when")
         stage.require(when.get("default") == "tonight", "the default is declared")
     await stage.ask()
-    stage.require(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
     setup = stage.server.session.setup
     stage.require("sessionResumption" in setup, "session resumption is on")
     if stage.faulty:
@@ -140,12 +144,13 @@ def _parameter(setup: Any, tool: str, name: str) -> dict[str, Any]:
     rule="R19",
     provider="gemini",
     faults=[Fault(AtAudio(CUT_S, connection=1), UnknownMessage())],
-    server={"replies": [STORY], "default_reply": by_reason, "pace": PACE},
+    server={"replies": [STORY], "default_reply": by_reason, "pace": None},
+    mutants="unreadable-message-ends-the-connection",
 )
 async def skips_an_unknown_message(stage: GeminiStage) -> None:
     """A message of a newer protocol is skipped, and the reply around it is heard to its end."""
     await stage.call.generate_reply(instructions="Tell a story.")
     await stage.call.agent_done()
-    stage.require(stage.heard_whole(STORY), "no sample of the running reply is lost")
+    stage.require_heard(stage.heard_whole(STORY), "no sample of the running reply is lost")
     stage.require(len(stage.server.dials()) == 1, "the connection is kept")
     stage.dead_air()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from livekit.agents import APIConnectOptions
+
+from livekit.plugins.resilient.core.limits import REDRIVE_AFTER_S
 from livekit.plugins.resilient.testing import (
     Abort,
     After,
@@ -22,6 +27,7 @@ from livekit.plugins.resilient.testing import (
 from ..registry import scenario
 from ..stage import OpenAIStage
 from .steps import (
+    GO_ON,
     STORY,
     TELL,
     Lines,
@@ -35,6 +41,10 @@ from .steps import (
 CUT = Fault(AtAudio(2.0, connection=1), Abort())
 TALK = {"default_reply": Lines()}
 ACCEPTED_S = 0.05
+SERVED_S = 0.5  # a new connection has answered what it was told, and not yet what it is asked
+# Longer than a session lives that is refused at once. A reply that is there at once is complete by
+# then, or not, as the machine has it, and what was answered is told in full again.
+THOUGHT_OVER = replace(GO_ON, first_token_s=0.5)
 MOST_ITEMS = 5
 EARLIER = [f"This is what I said {number} minutes ago." for number in range(8, 0, -1)]
 IDLE_DROP_S = 5.0
@@ -68,6 +78,7 @@ def refuses_the_replay(code: int, reason: str) -> list[Fault]:
     provider="openai",
     faults=[CUT, Fault(OnConnection(None, nth=2), Refuse(503), times=2)],
     server=TALK,
+    mutants="one-redial-is-all",
 )
 @scenario(
     "openai-redial-refused-eight-times",
@@ -76,6 +87,7 @@ def refuses_the_replay(code: int, reason: str) -> list[Fault]:
     provider="openai",
     faults=[CUT, Fault(OnConnection(None, nth=2), Refuse(503), times=8)],
     server=TALK,
+    mutants="one-redial-is-all",
 )
 @scenario(
     "openai-redial-hangs",
@@ -84,6 +96,7 @@ def refuses_the_replay(code: int, reason: str) -> list[Fault]:
     provider="openai",
     faults=[CUT, Fault(OnConnection(2), HangHandshake())],
     server=TALK,
+    mutants="openai-dial-may-take-for-ever",
 )
 async def the_call_outlives_an_outage(stage: OpenAIStage) -> None:
     """Redials that fail are followed by others until one succeeds."""
@@ -98,8 +111,9 @@ async def the_call_outlives_an_outage(stage: OpenAIStage) -> None:
     kind="K3",
     rule="R2",
     provider="openai",
-    faults=[CUT, Fault(AtTime(ACCEPTED_S, nth=2), Abort(), times="always")],
+    faults=[CUT, Fault(AtTime(SERVED_S, nth=2), Abort(), times="always")],
     server=TALK,
+    mutants="dial-alone-restores-the-budget",
 )
 async def endless_drops_are_given_up(stage: OpenAIStage) -> None:
     """A server that accepts, listens and drops for ever ends in one final error within the
@@ -120,6 +134,7 @@ async def endless_drops_are_given_up(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[CUT, *refuses_the_replay(1007, "invalid payload")],
     server=TALK,
+    mutants="openai-refused-history-is-told-again",
 )
 @scenario(
     "openai-replay-too-big",
@@ -128,6 +143,7 @@ async def endless_drops_are_given_up(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[CUT, *refuses_the_replay(1009, "message too big")],
     server=TALK,
+    mutants="openai-refused-history-is-told-again",
 )
 async def a_refused_history_is_told_with_less_of_it(stage: OpenAIStage) -> None:
     """Where a server closes the connection on what it is told, it is told less, and the call
@@ -156,7 +172,8 @@ async def a_refused_history_is_told_with_less_of_it(stage: OpenAIStage) -> None:
     rule="R3",
     provider="openai",
     faults=[CUT, Fault(AtTime(ACCEPTED_S, nth=2), Close(1007, "invalid payload"), times="always")],
-    server=TALK,
+    server={"default_reply": Lines(otherwise=THOUGHT_OVER)},
+    mutants="openai-refusals-have-no-end",
 )
 async def endless_refusals_are_given_up(stage: OpenAIStage) -> None:
     """A server that refuses the session without its history too is not dialled for ever."""
@@ -176,6 +193,7 @@ async def endless_refusals_are_given_up(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(Received("response.create"), FailResponse("quota", 0))],
     server=TALK,
+    mutants="openai-final-error-is-tried-again",
 )
 @scenario(
     "openai-bad-key",
@@ -184,6 +202,7 @@ async def endless_refusals_are_given_up(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(OnConnection(None), Refuse(401), times="always")],
     server=TALK,
+    mutants=("openai-bad-key-is-tried-again", "openai-final-error-is-tried-again"),
 )
 async def a_fatal_error_is_final(stage: OpenAIStage) -> None:
     """What no retry can cure ends the call at once, with one final error and its close event."""
@@ -220,6 +239,7 @@ async def ends_with_one_error(stage: OpenAIStage, *, within_s: float) -> None:
         ),
     ],
     server=TALK,
+    mutants="openai-failing-session-is-kept",
 )
 async def a_broken_session_is_left(stage: OpenAIStage) -> None:
     """A session whose every response fails is replaced, and the question is answered there."""
@@ -240,12 +260,58 @@ async def a_broken_session_is_left(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(UserStops(nth=1), FailResponse("rate_limit"))],
     server=TALK,
+    mutants="failed-reply-is-waited-for",
+)
+@scenario(
+    "openai-rate-limit-of-12-s",
+    kind="K3",
+    rule="R12",
+    provider="openai",
+    faults=[Fault(UserStops(nth=1), FailResponse("rate_limit", retry_in="12s"))],
+    server=TALK,
+    mutants="openai-rate-limit-is-not-read",
 )
 async def a_rate_limit_is_waited_out(stage: OpenAIStage) -> None:
-    """A question that hit a rate limit is answered a little later on the same connection."""
+    """A question that hit a rate limit is answered on the same connection, when the server has
+    said or else a little later."""
     await stage.ask(timeout_s=30)
     await quiet(stage)
+    if stage.faulty:
+        limited_at = stage.server.recording.events("response.done")[0].at
+        (asked,) = stage.server.recording.frames("response.create")
+        wait_s = 12.0 if stage.scenario.name == "openai-rate-limit-of-12-s" else REDRIVE_AFTER_S
+        waited_s = asked.at - limited_at
+        stage.require(
+            wait_s <= waited_s + 0.01 < wait_s + 0.2,
+            f"it is asked for again after {wait_s} s, not {waited_s:.2f}",
+        )
     stage.require(len(stage.server.dials()) == 1, "the connection is kept")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-rate-limits-of-250-ms",
+    kind="K3",
+    rule="R12",
+    provider="openai",
+    faults=[
+        Fault(Received("response.create", nth=1), FailResponse("rate_limit", 3, retry_in="250ms"))
+    ],
+    server=TALK,
+    mutants=("openai-rate-limit-is-not-read", "earlier-deadline-is-ignored"),
+)
+async def short_waits_are_kept_to_the_moment(stage: OpenAIStage) -> None:
+    """A reply that is put off for a quarter of a second is asked for then, and not when we look
+    next."""
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    await quiet(stage)
+    stage.require_heard(whole(stage, STORY), "the reply is heard to its end")
+    limited = stage.server.recording.events("response.done")[:-1]
+    asked = stage.server.recording.frames("response.create")[1:]
+    if stage.faulty:
+        waits = [round(again.at - ended.at, 2) for ended, again in zip(limited, asked, strict=True)]
+        stage.require(len(waits) == 3, f"it is put off three times, not {len(waits)}")
+        stage.require(all(0.24 < wait < 0.4 for wait in waits), f"each wait is 0.25 s: {waits}")
     await next_question_is_answered(stage)
 
 
@@ -261,6 +327,7 @@ async def a_rate_limit_is_waited_out(stage: OpenAIStage) -> None:
         )
     ],
     server=TALK,
+    mutants="openai-harmless-errors-surface",
 )
 @scenario(
     "openai-empty-commit",
@@ -274,6 +341,7 @@ async def a_rate_limit_is_waited_out(stage: OpenAIStage) -> None:
         )
     ],
     server=TALK,
+    mutants="openai-harmless-errors-surface",
 )
 @scenario(
     "openai-response-already-active",
@@ -290,11 +358,12 @@ async def a_rate_limit_is_waited_out(stage: OpenAIStage) -> None:
         )
     ],
     server=TALK,
+    mutants="openai-harmless-errors-surface",
 )
 async def a_harmless_error_does_not_surface(stage: OpenAIStage) -> None:
     """An error that means nothing costs nothing, and the application does not hear of it."""
     await stage.call.generate_reply(instructions=TELL)
-    stage.require(whole(stage, STORY), "the reply is heard to its end")
+    stage.require_heard(whole(stage, STORY), "the reply is heard to its end")
     stage.require(stage.call.errors == [], "the session is told of no error")
     stage.require(len(stage.server.dials()) == 1, "the connection is kept")
     await next_question_is_answered(stage)
@@ -310,14 +379,21 @@ async def a_harmless_error_does_not_surface(stage: OpenAIStage) -> None:
         Fault(OnConnection(2), Refuse(503)),
     ],
     server={"default_reply": Lines(requests={BAD_LINE: PARDON})},
+    model={"conn_options": APIConnectOptions(max_retry=3, retry_interval=7.0, timeout=10.0)},
+    mutants="openai-error-comes-before-the-wait",
 )
 async def whoever_reacts_to_the_error_is_heard(stage: OpenAIStage) -> None:
     """A reply that the application asks for when it is told of a drop is spoken, once."""
     if stage.faulty:
-        await stage.call.wait_error(recoverable=True)
+        await stage.call.until(lambda: len(stage.call.errors) >= 2, what="two errors")
     handle = await stage.call.generate_reply(instructions=BAD_LINE)
     stage.require(handle.exception() is None, "the application's request is answered")
     await quiet(stage)
-    stage.require(whole(stage, PARDON), "the reply is heard to its end")
-    stage.require(times_heard(stage, PARDON) == 1, "the reply is heard once")
+    stage.require_heard(whole(stage, PARDON), "the reply is heard to its end")
+    stage.require_heard(times_heard(stage, PARDON) == 1, "the reply is heard once")
+    if stage.faulty:
+        early_s = stage.server.dials()[2].at - stage.call.errors[1].at
+        stage.require(
+            early_s < 0.1, f"the error comes as it is dialled, not {early_s:.1f} s before"
+        )
     await next_question_is_answered(stage)

@@ -57,6 +57,7 @@ NOTE = "The caller is a gold member."
     provider="openai",
     faults=[CUT],
     server=TALK,
+    mutants=("openai-cut-reply-is-not-in-the-record", "unheard-words-are-recorded"),
 )
 @scenario(
     "openai-replay-transcript-ahead",
@@ -65,6 +66,7 @@ NOTE = "The caller is a gold member."
     provider="openai",
     faults=[CUT],
     server={**TALK, "transcript_lead_s": LEAD_S},
+    mutants="unheard-words-are-recorded",
 )
 @scenario(
     "openai-replay-as-heard-azure",
@@ -74,6 +76,7 @@ NOTE = "The caller is a gold member."
     flavour="azure",
     faults=[CUT],
     server={**TALK, "strict": True},
+    mutants="openai-cut-reply-is-not-in-the-record",
 )
 @scenario(
     "openai-replay-as-heard-azure-legacy",
@@ -83,6 +86,7 @@ NOTE = "The caller is a gold member."
     flavour="azure-legacy",
     faults=[CUT],
     server={**TALK, "strict": True},
+    mutants="openai-cut-reply-is-not-in-the-record",
 )
 @scenario(
     "openai-replay-as-heard-inference",
@@ -92,6 +96,7 @@ NOTE = "The caller is a gold member."
     flavour="inference",
     faults=[CUT],
     server={**TALK, "timed_transcript": True},
+    mutants="openai-cut-reply-is-not-in-the-record",
 )
 async def the_model_is_told_what_was_heard(stage: OpenAIStage) -> None:
     """After a drop in mid-reply the model knows the words that the caller heard, and no others."""
@@ -111,9 +116,11 @@ async def the_model_is_told_what_was_heard(stage: OpenAIStage) -> None:
     faults=[Fault(AtAudio(6.0, connection=1), Abort())],
     server={**TALK, "pace": 3.0},
     resilience=ResilienceOptions(playout_on_drop="flush"),
+    mutants="openai-drop-does-not-flush",
 )
 async def stops_at_the_drop_if_told_to(stage: OpenAIStage) -> None:
-    """Where the application wants it so, a dropped reply stops at once, and the record there."""
+    """Where the application wants it so, a dropped reply stops at once, and the model is told no
+    word that came after."""
     await stage.call.generate_reply(instructions=TELL, wait=False)
     dropped_at = await stage.until_fault()
     await stage.next_segment()
@@ -121,7 +128,7 @@ async def stops_at_the_drop_if_told_to(stage: OpenAIStage) -> None:
     await quiet(stage)
     if stage.faulty:
         late_s = stage.call.heard.spans()[0].end - dropped_at
-        stage.require(late_s < 0.3, f"it stops at the drop, not {late_s:.1f} s later")
+        stage.require_heard(late_s < 0.3, f"it stops at the drop, not {late_s:.1f} s later")
     require_true_record(stage, STORY)
     await next_question_is_answered(stage)
 
@@ -133,6 +140,7 @@ async def stops_at_the_drop_if_told_to(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[CUT],
     server={**TALK, "transcript_lead_s": -LEAD_S},
+    mutants="openai-cut-reply-is-not-in-the-record",
 )
 @scenario(
     "openai-replay-without-transcript",
@@ -141,6 +149,7 @@ async def stops_at_the_drop_if_told_to(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[CUT],
     server={**TALK, "transcript_lead_s": -60.0},
+    mutants="wordless-audio-is-forgotten",
 )
 async def a_reply_without_its_words_is_not_forgotten(stage: OpenAIStage) -> None:
     """Where the transcript lags, the model is told that it spoke, and no word too many."""
@@ -161,6 +170,7 @@ async def a_reply_without_its_words_is_not_forgotten(stage: OpenAIStage) -> None
     provider="openai",
     faults=[Fault(AtAudio(1.0, connection=1, nth=2), Abort())],
     server={"default_reply": Lines({TELL: Messages.of(FIRST.text, SECOND.text)})},
+    mutants="openai-cut-reply-is-not-in-the-record",
 )
 async def every_message_is_told_as_heard(stage: OpenAIStage) -> None:
     """Of a response with two messages the model knows the first, and of the second what was
@@ -180,6 +190,7 @@ async def every_message_is_told_as_heard(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(AtAudio(4.0, connection=1), Abort())],
     server={"default_reply": Lines(questions={ASK_WEATHER: WEATHER}), "strict": True},
+    mutants="openai-history-is-not-told",
 )
 async def calls_and_results_are_told_in_pairs(stage: OpenAIStage) -> None:
     """After a drop the model knows an earlier call with its arguments and its result."""
@@ -210,6 +221,7 @@ async def calls_and_results_are_told_in_pairs(stage: OpenAIStage) -> None:
         Fault(Received("session.update", connection=3), Abort()),
     ],
     server=TALK,
+    mutants="openai-history-is-not-told",
 )
 async def a_replay_that_is_cut_loses_nothing(stage: OpenAIStage) -> None:
     """However often the replay is cut, the model is told everything, once."""
@@ -231,6 +243,7 @@ async def a_replay_that_is_cut_loses_nothing(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(Received("conversation.item.create", connection=1), Abort())],
     server=TALK,
+    mutants=("openai-unconfirmed-item-is-lost", "openai-item-waits-for-a-dead-server"),
 )
 @scenario(
     "openai-item-dropped-with-its-server",
@@ -239,6 +252,7 @@ async def a_replay_that_is_cut_loses_nothing(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(Received("conversation.item.create", connection=1), Close(1011))],
     server=TALK,
+    mutants=("openai-unconfirmed-item-is-lost", "openai-item-waits-for-a-dead-server"),
 )
 async def an_unconfirmed_item_goes_again(stage: OpenAIStage) -> None:
     """A message added to the context as the socket drops reaches the model once, and whoever
@@ -291,6 +305,7 @@ class _SlowSession:
     server={"default_reply": Lines(questions={ASK_WEATHER: WEATHER})},
     model={"http_session": _SlowSession()},
     agent=lambda *_: CallAgent(tool_delay_s=1.0),
+    mutants="openai-unconfirmed-item-is-lost",
 )
 async def an_event_whose_send_failed_is_not_lost(stage: OpenAIStage) -> None:
     """A tool result that the drop catches while it is being written is delivered and answered."""

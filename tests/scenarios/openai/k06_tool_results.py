@@ -38,6 +38,7 @@ CALLED = After("response.done", connection=1)
     faults=[Fault(CALLED, Abort()), Fault(OnConnection(2), HangHandshake(9.0))],
     server=WEATHER,
     agent=lambda *_: CallAgent(tool_delay_s=3.0),
+    mutants="openai-history-is-not-told",
 )
 @scenario(
     "openai-tool-outlasts-the-gap",
@@ -47,6 +48,7 @@ CALLED = After("response.done", connection=1)
     faults=[Fault(CALLED, Abort())],
     server=WEATHER,
     agent=lambda *_: CallAgent(tool_delay_s=3.0),
+    mutants="openai-history-is-not-told",
 )
 @scenario(
     "openai-tool-result-unconfirmed",
@@ -55,6 +57,7 @@ CALLED = After("response.done", connection=1)
     provider="openai",
     faults=[Fault(Received("conversation.item.create", connection=1), Abort())],
     server=WEATHER,
+    mutants="openai-unconfirmed-item-is-lost",
 )
 async def a_result_is_delivered_once(stage: OpenAIStage) -> None:
     """A tool that ends around a drop runs once, its result is known once and answered once."""
@@ -66,6 +69,6 @@ async def a_result_is_delivered_once(stage: OpenAIStage) -> None:
     pair = [("function_call", call_id), ("function_call_output", call_id)]
     known = answered_calls(stage.server.session)
     stage.require(known == pair, f"the call and its result are known, once: {known}")
-    stage.require(whole(stage, FORECAST), "the result is answered")
-    stage.require(times_heard(stage, FORECAST) == 1, "the result is answered once")
+    stage.require_heard(whole(stage, FORECAST), "the result is answered")
+    stage.require_heard(times_heard(stage, FORECAST) == 1, "the result is answered once")
     await next_question_is_answered(stage)

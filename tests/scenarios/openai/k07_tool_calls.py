@@ -37,6 +37,7 @@ CALLED = After("response.done", connection=1)
     provider="openai",
     faults=[Fault(CALLED, RepeatCall("this"))],
     server={"default_reply": Lines(questions={ASK_WEATHER: PARIS})},
+    mutants="openai-repeated-call-runs-again",
 )
 @scenario(
     "openai-same-call-on-two-connections",
@@ -45,6 +46,7 @@ CALLED = After("response.done", connection=1)
     provider="openai",
     faults=[Fault(CALLED, (RepeatCall("next"), Abort()))],
     server={"default_reply": Lines(questions={ASK_WEATHER: PARIS})},
+    mutants="openai-repeated-call-runs-again",
 )
 async def a_call_runs_once(stage: OpenAIStage) -> None:
     """A call that is delivered twice runs the tool once, and is answered once."""
@@ -52,8 +54,8 @@ async def a_call_runs_once(stage: OpenAIStage) -> None:
     await stage.ask(timeout_s=20)
     await quiet(stage)
     stage.require(len(stage.call.tools) == 1, "the tool runs once")
-    stage.require(whole(stage, FORECAST), "the result is answered")
-    stage.require(times_heard(stage, FORECAST) == 1, "the result is answered once")
+    stage.require_heard(whole(stage, FORECAST), "the result is answered")
+    stage.require_heard(times_heard(stage, FORECAST) == 1, "the result is answered once")
     await next_question_is_answered(stage)
 
 
@@ -65,6 +67,7 @@ async def a_call_runs_once(stage: OpenAIStage) -> None:
     faults=[Fault(CALLED, Abort())],
     server={"default_reply": Lines(questions={ASK_WEATHER: ToolCalls((PARIS, ROME))})},
     agent=lambda *_: CallAgent(tool_delay_s=1.0),
+    mutants="openai-history-is-not-told",
 )
 async def two_calls_are_answered_together(stage: OpenAIStage) -> None:
     """Two calls of one response are answered by one reply, also over a drop."""
@@ -81,5 +84,5 @@ async def two_calls_are_answered_together(stage: OpenAIStage) -> None:
     )
     asked = stage.server.recording.frames("response.create")
     stage.require(len(asked) == 1, f"one reply is asked for, not {len(asked)}")
-    stage.require(times_heard(stage, FORECAST) == 1, "the results are answered once")
+    stage.require_heard(times_heard(stage, FORECAST) == 1, "the results are answered once")
     await next_question_is_answered(stage)

@@ -32,6 +32,7 @@ SLACK_S = 0.3  # a frame of 100 ms on its way at either end, and the dial
         Fault(OnConnection(2), HangHandshake(OUTAGE_S)),
     ],
     server=TALK,
+    mutants="outage-audio-is-kept-whole",
 )
 async def old_audio_is_not_sent(stage: OpenAIStage) -> None:
     """After an outage the model hears at most a second of what was said meanwhile."""
@@ -52,6 +53,7 @@ async def old_audio_is_not_sent(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(UserStarts(connection=1), (Delay(1.0), Abort()))],
     server=TALK,
+    mutants="openai-half-said-question-is-lost",
 )
 async def a_half_said_question_is_heard_whole(stage: OpenAIStage) -> None:
     """A question that a drop cuts in two reaches the model in one piece, and is answered."""

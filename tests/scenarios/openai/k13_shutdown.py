@@ -37,9 +37,9 @@ SETTLED = 10
 
 async def ends_at_once(stage: OpenAIStage) -> None:
     """Hang up; require that it takes less than a second and that nothing is dialled after."""
+    dials = len(stage.server.dials())
     took_s = await stage.hang_up()
     stage.require(took_s <= 1.0, f"hanging up takes at most a second, not {took_s:.1f}")
-    dials = len(stage.server.dials())
     await asyncio.sleep(30)
     stage.require(len(stage.server.dials()) == dials, "nothing is dialled after the call")
 
@@ -51,6 +51,7 @@ async def ends_at_once(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(OnConnection(1), NoCloseAnswer())],
     server=TALK,
+    mutants="openai-dials-after-the-end",
 )
 async def hanging_up_does_not_wait_for_the_server(stage: OpenAIStage) -> None:
     """Hanging up takes at most a second although the server never answers the CLOSE."""
@@ -65,6 +66,7 @@ async def hanging_up_does_not_wait_for_the_server(stage: OpenAIStage) -> None:
     provider="openai",
     faults=[Fault(AtAudio(2.0, connection=1), Abort()), Fault(OnConnection(2), HangHandshake())],
     server=TALK,
+    mutants="openai-close-waits-for-the-dial",
 )
 async def hanging_up_ends_a_redial(stage: OpenAIStage) -> None:
     """Hanging up while a redial hangs takes at most a second."""
@@ -95,6 +97,7 @@ def forget_where(event: ErrorEvent) -> None:
     faults=[Fault(AtTime(EVERY_S), Abort(), times="always")],
     server=TALK,
     resilience=ResilienceOptions(healthy_after_s=EVERY_S / 2),
+    mutants="openai-tasks-outlive-their-connection",
 )
 async def many_drops_leave_nothing_behind(stage: OpenAIStage) -> None:
     """After the last of many drops there are as many tasks and sockets as after the first few."""

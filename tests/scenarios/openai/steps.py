@@ -77,8 +77,8 @@ async def next_question_is_answered(
     before = times_heard(stage, ANSWER)
     stage.server.user_says(QUESTION)
     await stage.ask(timeout_s=within_s)
-    stage.require(whole(stage, ANSWER), "the next question is answered in full")
-    stage.require(times_heard(stage, ANSWER) == before + 1, "the next answer is heard once")
+    stage.require_heard(whole(stage, ANSWER), "the next question is answered in full")
+    stage.require_heard(times_heard(stage, ANSWER) == before + 1, "the next answer is heard once")
     if not averted:
         require_fault(stage)
     stage.require(stage.call.closed is None, "the session is still open")

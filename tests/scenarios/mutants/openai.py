@@ -1,0 +1,324 @@
+"""Mutants of the OpenAI session, which also serves Azure and LiveKit Inference."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+MUTANTS = (
+    # What a new connection is told
+    Mutant(
+        name="openai-history-is-not-told",
+        sentence="A new connection is told the conversation.",
+        module="openai.told",
+        old="        return [*self._news_of_settings(), *self._news_of_items()]\n",
+        new="        return [*self._news_of_settings()]\n",
+    ),
+    Mutant(
+        name="openai-settings-are-not-told",
+        sentence="A new connection is told instructions and tools.",
+        module="openai.told",
+        old="        return [*self._news_of_settings(), *self._news_of_items()]\n",
+        new="        return [*self._news_of_items()]\n",
+    ),
+    Mutant(
+        name="openai-cut-reply-is-not-in-the-record",
+        sentence="The next connection is told what was heard of a reply that a drop cut.",
+        module="openai.record",
+        old="        if not isinstance(generation, _impl._ResponseGeneration):\n    ",
+        new="        if True:\n    ",
+    ),
+    Mutant(
+        name="openai-refused-history-is-told-again",
+        sentence="A server that refuses what it is told is told less.",
+        module="openai.replay_limit",
+        old="            self.items = told // 2\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        name="openai-refusals-have-no-end",
+        sentence="A server that refuses a session without a history too is given up.",
+        module="openai.replay_limit",
+        old="            return self._refusals == 1\n",
+        new="            return True\n",
+    ),
+    Mutant(
+        name="openai-unconfirmed-item-is-lost",
+        sentence="An item that a drop caught before the server had it goes to the next one.",
+        module="openai.outbox",
+        old="        for one in pending:\n            self._fold(one)\n",
+        new="        for one in pending:\n            self._settle(one)\n",
+    ),
+    Mutant(
+        name="openai-item-waits-for-a-dead-server",
+        sentence="Whoever waits for an item goes on when the connection is lost.",
+        module="openai.outbox",
+        old="            waiter.set_result(None)\n",
+        new="            pass\n",
+    ),
+    # Failures
+    Mutant(
+        name="openai-expiry-is-a-failure",
+        sentence="The session's cap costs no retry and no error.",
+        module="openai.failures",
+        old='_CLOSES: dict[int, Fate] = {1001: "renew"}\n',
+        new="_CLOSES: dict[int, Fate] = {}\n",
+    ),
+    Mutant(
+        name="openai-expired-error-is-reported",
+        sentence="The event that announces the session's cap is no error.",
+        module="openai.failures",
+        old='    "session_expired": "renew",\n',
+        new="",
+    ),
+    Mutant(
+        name="openai-bad-key-is-tried-again",
+        sentence="A key that is refused is final.",
+        module="openai.failures",
+        old="    if isinstance(cause, WSServerHandshakeError):\n",
+        new="    if False:\n",
+    ),
+    Mutant(
+        name="openai-failing-session-is-kept",
+        sentence="A session whose responses fail is left.",
+        module="openai.failures",
+        old="_FAILURES_IN_A_ROW = 2\n",
+        new="_FAILURES_IN_A_ROW = 200\n",
+    ),
+    Mutant(
+        name="openai-rate-limit-is-not-read",
+        sentence="A reply that hit a rate limit is asked for after the wait.",
+        module="openai.failures",
+        old='    if not {error.get("code"), error.get("type")} & _RATE_LIMITS:\n',
+        new="    if True:\n",
+    ),
+    Mutant(
+        name="openai-error-comes-before-the-wait",
+        sentence="The application is told of an error just before the redial.",
+        module="openai.supervisor",
+        old="        await asyncio.sleep(wait_s)\n        # Replacing",
+        new="        session._emit_error(error, recoverable=True)\n"
+        "        error = ConnectionSuspectedError()\n"
+        "        await asyncio.sleep(wait_s)\n        # Replacing",
+    ),
+    Mutant(
+        name="openai-strange-messages-are-passed-on",
+        sentence="A message that is no event is skipped.",
+        module="openai.wire",
+        old="            if is_event(message.data):\n",
+        new="            if True:\n",
+    ),
+    Mutant(
+        name="openai-loss-is-final",
+        sentence="A connection that is lost is followed by another.",
+        module="openai.supervisor",
+        old="        final = isinstance(error, APIError) and not error.retryable\n",
+        new="        final = True\n",
+    ),
+    Mutant(
+        name="openai-final-error-is-tried-again",
+        sentence="An error that no retry can cure ends the session.",
+        module="openai.supervisor",
+        old="        final = isinstance(error, APIError) and not error.retryable\n",
+        new="        final = False\n",
+    ),
+    Mutant(
+        name="openai-harmless-errors-surface",
+        sentence="An error that means nothing is not passed on.",
+        module="openai.realtime",
+        old='        if fate == "report" or event_id in self._chat_ctx_event_futures:\n'
+        "            super()._handle_error(event)\n",
+        new='        if fate != "renew":\n'
+        "            self._emit_error(llm.RealtimeError(event.error.message), recoverable=True)\n",
+    ),
+    Mutant(
+        name="openai-newer-events-end-the-connection",
+        sentence="An event that is newer than the client is skipped.",
+        module="openai.wire",
+        old="            if is_event(message.data):\n",
+        new="            kind = json.loads(message.data)['type']\n"
+        "            if kind.startswith('session.') and not kind.endswith('ated'):\n"
+        "                raise APIConnectionError(kind)\n"
+        "            if is_event(message.data):\n",
+    ),
+    # Dials and moves
+    Mutant(
+        name="openai-restore-may-take-for-ever",
+        sentence="A new connection must answer within the time of a dial.",
+        module="openai.supervisor",
+        old="            await within(self._tell(wire), answer_by - self._loop.time())\n",
+        new="            await self._tell(wire)\n",
+    ),
+    Mutant(
+        name="openai-dial-may-take-for-ever",
+        sentence="A dial is bounded.",
+        module="openai.supervisor",
+        old="            return await within(self._session._create_ws_conn(), timeout_s)\n",
+        new="            return await self._session._create_ws_conn()\n",
+    ),
+    Mutant(
+        name="openai-mute-first-connection-is-kept",
+        sentence="A first connection that says nothing is given up.",
+        module="openai.supervisor",
+        old="    if not wire.received:\n        wire.abort()\n",
+        new="    if not wire.received:\n        pass\n",
+    ),
+    Mutant(
+        name="openai-suspected-connection-is-kept",
+        sentence="A connection that looks dead ends even where none can be had beside it.",
+        module="openai.handover",
+        old='        if reason != "planned":\n            wire.abort(reason)\n',
+        new='        if reason != "planned":\n            pass\n',
+    ),
+    Mutant(
+        name="openai-renewal-does-not-wait",
+        sentence="A renewal waits for a moment at rest.",
+        module="openai.handover",
+        old="        return await self._driver.rest(leave_by, unless="
+        "lambda: self._urgent is not None)\n",
+        new="        return True\n",
+    ),
+    Mutant(
+        name="openai-sessions-are-not-renewed",
+        sentence="A session is renewed before its provider ends it.",
+        module="core.renewal",
+        old="        self.next_at = None if after_s is None else now + after_s\n",
+        new="        self.next_at = None\n",
+    ),
+    Mutant(
+        name="openai-half-a-frame-is-heard-twice",
+        sentence="What waits for a whole frame at a handover is not sent before it is sent again.",
+        module="openai.edges",
+        old="        if unheard:\n            session._bstream.clear()\n",
+        new="",
+    ),
+    Mutant(
+        name="openai-handover-loses-the-newest-words",
+        sentence="A connection that takes over hears what the one before may not have understood.",
+        module="openai.microphone",
+        old="        return (self._utterance or self._recent).release()\n",
+        new="        return []\n",
+    ),
+    Mutant(
+        name="openai-handover-dial-may-take-for-ever",
+        sentence="A dial beside the connection that serves is bounded.",
+        module="openai.handover",
+        old="            socket = await within("
+        "self._session._create_ws_conn(), self._connect_timeout_s)\n",
+        new="            socket = await self._session._create_ws_conn()\n",
+    ),
+    Mutant(
+        name="openai-refused-overlap-is-tried-again",
+        sentence="Where the provider refuses a second connection, the first is closed before.",
+        module="openai.handover",
+        old="            self._renewal.refused(self._driver.now)\n",
+        new="            self._renewal.failed(self._driver.now)\n",
+    ),
+    # Requests
+    Mutant(
+        name="openai-withdrawn-request-is-sent",
+        sentence="A request that was taken back is not issued on the next connection.",
+        module="openai.requests",
+        old="        if future.cancelled():\n"
+        "            driver.feed(f.ReplyCancelled(driver.now, request_id))\n"
+        "        elif future.exception() is not None:\n",
+        new="        if not future.cancelled() and future.exception() is not None:\n",
+    ),
+    Mutant(
+        name="openai-reply-must-begin-within-5-s",
+        sentence="A reply that takes long to begin is waited for.",
+        module="core.limits",
+        old="OPENAI_REPLY_TIMEOUT_S = 20.0\n",
+        new="OPENAI_REPLY_TIMEOUT_S = 5.0\n",
+    ),
+    Mutant(
+        name="openai-timeout-begins-in-an-outage",
+        sentence="The time for a reply to begin does not start while there is no connection.",
+        module="openai.requests",
+        old="        if self._session._wire is not None:\n            timer.resume()\n",
+        new="        if True:\n            timer.resume()\n",
+    ),
+    Mutant(
+        name="openai-refused-request-is-dropped",
+        sentence="A request that a running response kept from being answered is made again.",
+        module="openai.requests",
+        old="                self._ask(request_id, OPENAI_REPLY_TIMEOUT_S)\n\n    def connection",
+        new="                pass\n\n    def connection",
+    ),
+    # The caller
+    Mutant(
+        name="openai-half-said-question-is-lost",
+        sentence="An utterance that a drop cut is sent again.",
+        module="openai.microphone",
+        old="        said = [] if self._utterance is None else self._utterance.release()\n",
+        new="        said: list[rtc.AudioFrame] = []\n",
+    ),
+    # Tools
+    Mutant(
+        name="openai-repeated-call-runs-again",
+        sentence="A call that comes twice runs once.",
+        module="openai.realtime",
+        old="        if _shorten_call_id(call_id) in self._called:\n            logger",
+        new="        if False:\n            logger",
+    ),
+    # Records
+    Mutant(
+        name="openai-truncates-beyond-the-end",
+        sentence="A reply is truncated at no more than the audio that came.",
+        module="openai.realtime",
+        old="            audio_end_ms = min(audio_end_ms, int(progress.audio_s * 1000))\n",
+        new="",
+    ),
+    Mutant(
+        name="openai-unplayed-message-stays",
+        sentence="A message that was never played is taken back.",
+        module="openai.record",
+        old="                self.forget(item_id)\n\n    def played",
+        new="                pass\n\n    def played",
+    ),
+    Mutant(
+        name="openai-restored-item-is-not-corrected",
+        sentence="A restored text is corrected to what was heard.",
+        module="openai.record",
+        old="                self._session._replace_text(item_id, heard)\n",
+        new="                pass\n",
+    ),
+    Mutant(
+        name="openai-drop-does-not-flush",
+        sentence="A dropped reply stops at once where the application wants that.",
+        module="openai.edges",
+        old='        if cause is not None and session._resilience.playout_on_drop == "flush":\n',
+        new="        if False:\n",
+    ),
+    Mutant(
+        name="openai-stopped-reply-is-truncated",
+        sentence="A reply that is stopped before its first sound is not truncated.",
+        module="openai.realtime",
+        old="        super().interrupt()\n",
+        new="        super().interrupt()\n"
+        '        for item_id in getattr(self._current_generation, "messages", ()):\n'
+        "            self._truncate(item_id, 0.1)\n",
+    ),
+    # The end
+    Mutant(
+        name="openai-dials-after-the-end",
+        sentence="Nothing is dialled once the call is over.",
+        module="openai.supervisor",
+        old="        while not self._session._msg_ch.closed:\n",
+        new="        while True:\n",
+    ),
+    Mutant(
+        name="openai-tasks-outlive-their-connection",
+        sentence="What runs beside a connection ends with it.",
+        module="openai.supervisor",
+        old="                await _end(task)\n",
+        new="                pass\n",
+    ),
+    Mutant(
+        name="openai-close-waits-for-the-dial",
+        sentence="Hanging up does not wait for a dial.",
+        module="openai.realtime",
+        old="        await end_within(_CLOSE_WITHIN_S, super().aclose(), "
+        "self._main_atask, self._wire is None)\n",
+        new="        await super().aclose()\n",
+    ),
+)
