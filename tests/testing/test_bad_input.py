@@ -24,8 +24,8 @@ from livekit.plugins.resilient.testing.errors import (
     TestBedError,
 )
 from livekit.plugins.resilient.testing.fault_plan import load_plan, parse_plan
-from livekit.plugins.resilient.testing.gemini import GeminiLiveServer
-from livekit.plugins.resilient.testing.openai import Incomplete, OpenAIRealtimeServer
+from livekit.plugins.resilient.testing.gemini import GeminiLiveServer, GeminiTimes
+from livekit.plugins.resilient.testing.openai import Incomplete, OpenAIRealtimeServer, OpenAITimes
 
 # The declared types would stop most of this as well: here they are put aside.
 faults: Any = vocabulary
@@ -162,7 +162,9 @@ def test_a_plan_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ({"replies": [Reply]}, ScriptError, r"replies\[0\] is the class Reply"),
         ({"default_reply": None}, ScriptError, "default_reply must be str, Reply, .* not NoneType"),
         ({"pace": 0}, SettingError, "pace must be a finite number above 0, not 0"),
-        ({"pace": "fast"}, SettingError, "pace must be one of 'realtime', not 'fast'"),
+        ({"pace": "fast"}, SettingError, "pace must be one of 'realtime', 'times', not 'fast'"),
+        ({"times": "slow"}, SettingError, "times must be one of 'recorded', 'instant', not 'slow'"),
+        ({"times": 1.0}, SettingError, "times must be a name or (Gemini|OpenAI)Times, not float"),
         ({"port": 70_000}, SettingError, "port must be a whole number from 0 to 65535, not 70000"),
         ({"port": "80"}, SettingError, "port must be a whole number from 0 to 65535, not '80'"),
         ({"clock": 60}, SettingError, "clock must be of type Clock, not int"),
@@ -208,6 +210,19 @@ def test_an_argument_of_openai_that_cannot_be_is_named(
 ) -> None:
     with pytest.raises(SettingError, match=message):
         OpenAIRealtimeServer(**options)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: GeminiTimes(set_up_s=-1), "set_up_s must be a finite number from 0, not -1"),
+        (lambda: GeminiTimes(pace=0), "pace must be a finite number above 0, not 0"),
+        (lambda: OpenAITimes(words_pace=0), "words_pace must be a finite number above 0"),
+    ],
+)
+def test_times_that_cannot_be_are_named(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        build()
 
 
 @pytest.mark.parametrize(

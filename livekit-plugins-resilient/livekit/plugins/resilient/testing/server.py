@@ -75,7 +75,7 @@ class SimulatedServer(ABC):
         port: int = 0,
     ) -> None:
         if isinstance(pace, str):
-            check_choice("pace", pace, ["realtime"])
+            check_choice("pace", pace, ["realtime", "times"])  # the provider knows its times
         elif pace is not None:
             check_number("pace", pace, least=0, above=True)
         if not isinstance(port, int) or not 0 <= port <= 65_535:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass
 
-from livekit.plugins.resilient.testing.errors import SettingError, check_choice, check_number
+from livekit.plugins.resilient.testing.times import ServerTimes, TimesName, chosen
 
 
 @dataclass(frozen=True)
-class GeminiTimes:
+class GeminiTimes(ServerTimes):
     """Times of a server, in seconds. The defaults are those of recorded sessions (gemini-3.8-live
     and timed public logs; `tests/conformance/gemini.toml` names them).
 
@@ -35,14 +34,6 @@ class GeminiTimes:
     complete_s: float = 0.01
     left_s: float = 0.2
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "pace":
-                check_number(field.name, value, least=0)
-            elif value is not None:
-                check_number("pace", value, least=0, above=True)
-
 
 RECORDED = GeminiTimes()
 INSTANT = GeminiTimes(
@@ -56,15 +47,10 @@ INSTANT = GeminiTimes(
 )
 
 
-def times_of(given: GeminiTimes | Literal["recorded", "instant"]) -> GeminiTimes:
+def times_of(given: GeminiTimes | TimesName) -> GeminiTimes:
     """The times by name, or the given ones.
 
     Raises:
         SettingError: neither; the message names what is allowed.
     """
-    if isinstance(given, GeminiTimes):
-        return given
-    if not isinstance(given, str):
-        raise SettingError(f"times must be a name or GeminiTimes, not {type(given).__name__}")
-    check_choice("times", given, ["recorded", "instant"])
-    return RECORDED if given == "recorded" else INSTANT
+    return chosen(given, RECORDED, INSTANT)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass
 
-from livekit.plugins.resilient.testing.errors import SettingError, check_choice, check_number
+from livekit.plugins.resilient.testing.times import ServerTimes, TimesName, chosen
 
 
 @dataclass(frozen=True)
-class OpenAITimes:
+class OpenAITimes(ServerTimes):
     """Times of a server, in seconds. `tests/conformance/openai.toml` names their sources.
 
     The default of `item_s`, `pace` and those of transcripts are read off the recorded session of
@@ -52,14 +51,6 @@ class OpenAITimes:
     caption_every_s: float = 0.3
     transcribed_s: float = 0.75
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not field.name.endswith("pace"):
-                check_number(field.name, value, least=0)
-            elif value is not None or field.name != "pace":
-                check_number(field.name, value, least=0, above=True)
-
     @property
     def sound_s(self) -> float:
         """From the first item to its first audio."""
@@ -84,15 +75,10 @@ INSTANT = OpenAITimes(
 """All at once, but for the transcription, which then still comes after the response began."""
 
 
-def times_of(given: OpenAITimes | Literal["recorded", "instant"]) -> OpenAITimes:
+def times_of(given: OpenAITimes | TimesName) -> OpenAITimes:
     """The times by name, or the given ones.
 
     Raises:
         SettingError: neither; the message names what is allowed.
     """
-    if isinstance(given, OpenAITimes):
-        return given
-    if not isinstance(given, str):
-        raise SettingError(f"times must be a name or OpenAITimes, not {type(given).__name__}")
-    check_choice("times", given, ["recorded", "instant"])
-    return RECORDED if given == "recorded" else INSTANT
+    return chosen(given, RECORDED, INSTANT)
