@@ -170,6 +170,13 @@ class SimConnection(ABC):
 
         self.spawn(wait())
 
+    def later(self, delay_s: float, callback: Callable[[], object]) -> None:
+        """Run `callback` after `delay_s` unless the connection ends first; at once without one."""
+        if delay_s:
+            self.after(delay_s, callback)
+        else:
+            callback()
+
     def on_clock(self, delay_s: float, callback: Callable[[], None]) -> None:
         """Run `callback` after `delay_s` on the server's clock unless the connection ends first."""
         self._timers.append(self.server.clock.call_later(delay_s, callback))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, TypeVar
 
@@ -44,3 +45,9 @@ def chosen(given: _Times | TimesName, recorded: _Times, instant: _Times) -> _Tim
         raise SettingError(f"times must be a name or {wanted}, not {got}")
     check_choice("times", given, ["recorded", "instant"])
     return recorded if given == "recorded" else instant
+
+
+async def pause(seconds: float) -> None:
+    """Wait; where there is nothing to wait for, not even for one turn of the loop."""
+    if seconds > 0:
+        await asyncio.sleep(seconds)

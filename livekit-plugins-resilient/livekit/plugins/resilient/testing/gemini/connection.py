@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from websockets.protocol import State
@@ -97,13 +96,6 @@ class GeminiConnection(SimConnection):
                     behavior = declaration.get("behavior")
                     return None if behavior in (None, "UNSPECIFIED") else str(behavior)
         return None
-
-    def later(self, delay_s: float, callback: Callable[[], object]) -> None:
-        """Run `callback` after `delay_s` unless the connection ends first; at once without one."""
-        if delay_s:
-            self.after(delay_s, callback)
-        else:
-            callback()
 
     async def still_there(self, delay_s: float) -> bool:
         """Wait for `delay_s`, and say whether the client has stayed."""

@@ -17,6 +17,7 @@ from livekit.plugins.resilient.testing.script import (
     TurnRequest,
     Word,
 )
+from livekit.plugins.resilient.testing.times import pause
 
 from .codec import OUTPUT_RATE, audio_part
 from .script import CaptionsOnly
@@ -113,13 +114,13 @@ class ModelTurn:
         thinks_s = self.reply.first_token_s
         if thinks_s is None:
             thinks_s = times.first_output_s
-        await _pause(connection.take_reply_delay())
+        await pause(connection.take_reply_delay())
         stirs_s = min(times.stirs_s, thinks_s)
-        await _pause(thinks_s - stirs_s)
+        await pause(thinks_s - stirs_s)
         self._emit_empty()
         if self._dialect.empty_content:
             connection.emit("empty", {"serverContent": {}}, turn=self)
-        await _pause(stirs_s)
+        await pause(stirs_s)
 
     def _think_aloud(self) -> None:
         if not self._dialect.thinks_aloud or self.calls or self.request.reason == "tool_result":
@@ -218,7 +219,7 @@ class ModelTurn:
         connection = self.connection
         if connection.server.pace is not None:
             due = self._paced_from + self.spoken_s / connection.server.pace
-            await _pause(due - connection.loop.time())
+            await pause(due - connection.loop.time())
         if self._playback_from is None:
             self._playback_from = max(connection.loop.time(), connection.playback_until)
         piece = self._cut(pcm, start_s)
@@ -258,7 +259,7 @@ class ModelTurn:
     # After the last output -----------------------------------------------------------------
 
     async def _complete(self) -> None:
-        await _pause(self.connection.server.times.complete_s)
+        await pause(self.connection.server.times.complete_s)
         self._emit_complete()
 
     def _emit_complete(self) -> None:
@@ -273,7 +274,7 @@ class ModelTurn:
         connection.playback_until = self._playback_from + self.spoken_s
         if connection.server.assume_playback:
             ends_at = connection.playback_until - connection.server.times.left_s
-            await _pause(ends_at - connection.loop.time())
+            await pause(ends_at - connection.loop.time())
 
 
 def _parts(plan: Turn) -> tuple[Reply, tuple[ToolCall, ...], Reply]:
@@ -287,9 +288,3 @@ def _parts(plan: Turn) -> tuple[Reply, tuple[ToolCall, ...], Reply]:
         return Reply(plan.say_first), plan.calls, Reply(plan.calls[-1].trailing_text)
     assert isinstance(plan, NoReply)
     raise ValueError("a turn without a reply is not performed")
-
-
-async def _pause(seconds: float) -> None:
-    # Not even one turn of the loop where there is nothing to wait for: a reply is one burst.
-    if seconds > 0:
-        await asyncio.sleep(seconds)

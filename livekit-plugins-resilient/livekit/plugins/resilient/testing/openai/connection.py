@@ -264,11 +264,7 @@ class OpenAIConnection(SimConnection):
         def tell() -> None:
             self.send("rate_limits.updated", rate_limits=limits)
 
-        wait_s = self.server.times.rate_limits_s
-        if wait_s:
-            self.after(wait_s, tell)
-        else:
-            tell()
+        self.later(self.server.times.rate_limits_s, tell)
 
     def repeat_call(self) -> None:
         call = self.server.last_call

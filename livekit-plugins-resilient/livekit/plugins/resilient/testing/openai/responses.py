@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.connection import AudioSpan
 from livekit.plugins.resilient.testing.script import Reply, ToolCall, Turn, Word
+from livekit.plugins.resilient.testing.times import pause
 
 from . import events
 from .conversation import RATE, Item
@@ -92,7 +93,7 @@ class Response:
 
     async def _perform(self) -> None:
         connection, times = self.connection, self.times
-        await _pause(connection.take_reply_delay() + times.created_s)
+        await pause(connection.take_reply_delay() + times.created_s)
         self._announce()
         if (failure := connection.take_failure()) is not None:
             self._finish(
@@ -117,7 +118,7 @@ class Response:
                     parts.pop(0)
             else:
                 if not self.items:
-                    await _pause(self.times.item_s)
+                    await pause(self.times.item_s)
                 self._end_call(self._begin_call(part))
 
     async def _speak(self, reply: Reply, follows: Reply | ToolCall | None) -> None:
@@ -133,7 +134,7 @@ class Response:
         begun = self._begin_call(follows) if interleaves and isinstance(follows, ToolCall) else None
         if item is not None:
             self._end_sound(item)
-            await _pause(self.times.item_done_s)
+            await pause(self.times.item_done_s)
             self._close_item(item, status)
         if begun is not None:
             self._end_call(begun)
@@ -163,7 +164,7 @@ class Response:
         while at_s < end_s - 1e-9:
             if not paused and reply.pause_at_s is not None and at_s >= reply.pause_at_s - 1e-9:
                 paused = True
-                await _pause(reply.pause_s)
+                await pause(reply.pause_s)
             until_s = min(at_s + STEP_S, end_s)
             if follow:
                 self._audio(item, pcm, at_s, until_s)
@@ -172,7 +173,7 @@ class Response:
                 self._audio(item, pcm, at_s, until_s)
             self._close_late()
             if pace is not None:
-                await _pause((until_s - at_s) / pace)
+                await pause((until_s - at_s) / pace)
             at_s = until_s
         self._transcript(item, words)
         return item, status
@@ -182,13 +183,13 @@ class Response:
         times = self.times
         first = not self.items
         if reply.first_token_s is not None:
-            await _pause(reply.first_token_s)
+            await pause(reply.first_token_s)
             return self._open_message(phase)
         if first:
-            await _pause(times.item_s)
+            await pause(times.item_s)
         item = self._open_message(phase)
         if first and self.spoken:
-            await _pause(times.sound_s)
+            await pause(times.sound_s)
         return item
 
     def _words_until(self, reply: Reply, until_s: float) -> float:
@@ -382,9 +383,3 @@ class Response:
             "usage": connection.session.usage(self.items) if done else None,
         }
         return response_on_wire(connection.dialect, response, connection.session.voice)
-
-
-async def _pause(seconds: float) -> None:
-    # Not even one turn of the loop where there is nothing to wait for: a reply is one burst.
-    if seconds > 0:
-        await asyncio.sleep(seconds)
