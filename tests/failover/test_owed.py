@@ -217,7 +217,7 @@ async def test_a_request_whose_end_was_told_is_not_spoken(order: Order) -> None:
 
 @pytest.mark.parametrize("order", ORDERS, ids="-then-".join)
 @pytest.mark.parametrize("second", ["ours", "upstream"])
-@pytest.mark.parametrize("speech_s", [4.3, 5.0, 8.0])
+@pytest.mark.parametrize("speech_s", [3.5, 4.3, 5.0, 8.0])
 async def test_a_caller_who_speaks_is_answered_and_not_talked_over(
     order: Order, second: Which, speech_s: float
 ) -> None:
