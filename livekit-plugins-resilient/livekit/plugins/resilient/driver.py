@@ -188,6 +188,8 @@ class Driver:
             requested=self._conversation.owes_reply,
             spoke_at=self.heard_speech_at,
             quiet_s=self._options.speech_quiet_s,
+            answers_in_s=self._options.redrive_after_s,
+            listens=self._options.speech_hint,
             wording=self._options.redrive_instructions,
         )
 

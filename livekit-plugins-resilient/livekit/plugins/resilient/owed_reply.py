@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .speech_hint import HINT_LASTS_S
+from livekit import rtc
+
+from .speech_hint import HINT_LASTS_S, SpeechHint
 from .wording import RedriveContext, RedriveInstructions, redrive_text
 
 __all__ = ["Left", "OwedReply"]
@@ -27,6 +29,8 @@ class Left:
         requested: Whether a reply was requested that has not begun.
         spoke_at: When the caller last sounded, in loop time; None for never.
         quiet_s: Seconds of quiet that end the caller's speech.
+        answers_in_s: Seconds that a model has to answer by itself what it heard of the caller.
+        listens: Whether the microphone may be listened to for speech.
         wording: The application's own.
     """
 
@@ -34,6 +38,8 @@ class Left:
     requested: bool
     spoke_at: float | None
     quiet_s: float
+    answers_in_s: float
+    listens: bool
     wording: RedriveInstructions | None
 
 
@@ -66,6 +72,9 @@ class OwedReply:
         self._timer: asyncio.TimerHandle | None = None
         self._replies: list[Any] = []
         self._caller_heard = False
+        self._hint = SpeechHint()
+        self._spoke_at = -math.inf if left.spoke_at is None else left.spoke_at
+        self._moved_at = math.inf
 
     def follow(self) -> None:
         """Have the next model asked, where the adapter turns to one and something is owed."""
@@ -76,8 +85,19 @@ class OwedReply:
             return
         if (before := _pending.get(self._holder)) is not None:
             before._end()  # what this model left includes it
+            self._spoke_at = max(self._spoke_at, before._spoke_at)
         _pending[self._holder] = self
+        if self._left.listens:
+            # None of its models hears what is said while it turns to the next, and upstream's do
+            # not all tell of what they hear then.
+            self._holder.push_audio = self._listen
         self._await(swap)
+
+    def _listen(self, frame: rtc.AudioFrame) -> None:
+        """In place of the adapter's `push_audio`."""
+        if self._hint.is_speech(frame):
+            self._spoke_at = self._loop.time()
+        type(self._holder).push_audio(self._holder, frame)
 
     def _await(self, swap: asyncio.Task[None]) -> None:
         self._replies.clear()
@@ -98,16 +118,9 @@ class OwedReply:
             return
         if swap.cancelled() or swap.exception() is not None:
             self._end()  # the call is over
-        elif self._speaks_to_next():
-            self._end()
-        else:
-            self._ask()
-
-    def _speaks_to_next(self) -> bool:
-        """Whether the caller is in the middle of a sentence, whose rest the next model hears; one
-        of ours says itself whether it does."""
-        spoke_at, own = self._left.spoke_at, hasattr(self._holder._active, "_driver")
-        return not own and spoke_at is not None and self._loop.time() - spoke_at < HINT_LASTS_S
+            return
+        self._moved_at = self._loop.time()
+        self._ask()
 
     def _ask(self) -> None:
         """Ask once the caller is quiet, unless there is a reply or the next model hears them."""
@@ -124,10 +137,15 @@ class OwedReply:
         handle.add_done_callback(self._on_done)
 
     def _quiet_at(self) -> float:
-        """When the caller has been quiet for long enough, as the models of ours hear it."""
-        next_driver = getattr(self._holder._active, "_driver", None)
-        times = (self._left.spoke_at, getattr(next_driver, "heard_speech_at", None))
-        return max((at for at in times if at is not None), default=-math.inf) + self._left.quiet_s
+        """When the caller has been quiet for long enough.
+
+        A model that heard the end of their sentence may answer it by itself; one of ours says
+        itself what it hears.
+        """
+        own = hasattr(self._holder._active, "_driver")
+        heard = not own and self._spoke_at > self._moved_at - HINT_LASTS_S
+        quiet_s = self._left.quiet_s
+        return self._spoke_at + (max(quiet_s, self._left.answers_in_s) if heard else quiet_s)
 
     def _request(self) -> dict[str, str]:
         owed = self._owed
@@ -159,6 +177,7 @@ class OwedReply:
 
     def _end(self) -> None:
         self._unlisten()
+        self._holder.__dict__.pop("push_audio", None)
         if self._timer is not None:
             self._timer.cancel()
         if _pending.get(self._holder) is self:
