@@ -10,7 +10,11 @@ import pytest
 from livekit.agents.llm import realtime_fallback_adapter
 
 from livekit.plugins.resilient import fallback
-from livekit.plugins.resilient.core.limits import FAILOVER_AFTER_S, RECONNECT_DEADLINE_S
+from livekit.plugins.resilient.core.limits import (
+    FAILOVER_AFTER_S,
+    RECONNECT_DEADLINE_S,
+    REDIAL_CAP_S,
+)
 from livekit.plugins.resilient.testing import Abort, Fault, OnConnection, Refuse
 from livekit.plugins.resilient.testing.fault_plan import FaultEngine
 
@@ -108,7 +112,9 @@ async def test_the_first_model_is_turned_to_again_once_it_may_be(order: Order) -
 @pytest.mark.parametrize("order", ORDERS, ids="-then-".join)
 async def test_after_a_model_of_upstreams_served_the_budget_is_whole(order: Order) -> None:
     servers = [server(order[0], [drop("in-a-reply"), gone(2)]), server(order[1])]
-    async with calling(["ours", "upstream"], order, servers, cooldown=COOLDOWN_S) as it:
+    # Longer than two redials can be apart: the second model may not be turned to meanwhile.
+    cooldown_s = 3 * REDIAL_CAP_S
+    async with calling(["ours", "upstream"], order, servers, cooldown=cooldown_s) as it:
         lost_at = await it.lose("in-a-reply")
         assert await it.taken_over_after(lost_at) <= FAILOVER_AFTER_S + 0.1
         await asyncio.sleep(RECONNECT_DEADLINE_S)
@@ -116,7 +122,7 @@ async def test_after_a_model_of_upstreams_served_the_budget_is_whole(order: Orde
         await servers[1].do(Abort())
         await it.call.until(lambda: len(it.left) == 2, what="the end of the second model")
         dials = len(servers[0].dials())
-        await asyncio.sleep(COOLDOWN_S / 2)
+        await asyncio.sleep(REDIAL_CAP_S)
         assert len(servers[0].dials()) > dials + 2
         servers[0].faults = FaultEngine(servers[0].vocabulary)
         await servers[0].wait_for("open", count=2, timeout_s=30)
