@@ -119,14 +119,12 @@ MUTANTS = (
         name="error-comes-before-the-wait",
         sentence="The application is told of an error just before the redial.",
         module="google.supervisor",
-        old="""        session._turn_finished = False
-        await asyncio.sleep(wait_s)
-""",
-        new="""        session._turn_finished = False
-        session._emit_error(error, recoverable=True)
-        error = ConnectionSuspectedError()
-        await asyncio.sleep(wait_s)
-""",
+        old="                self._lost(error)\n            return error\n",
+        new=(
+            "                self._lost(error)\n"
+            "                session._emit_error(error, recoverable=True)\n"
+            "            return ConnectionSuspectedError()\n"
+        ),
     ),
     Mutant(
         name="late-pong-ends-the-connection",
@@ -154,8 +152,8 @@ MUTANTS = (
         name="refused-overlap-is-tried-again",
         sentence="Where the provider refuses a second connection, the first is closed before.",
         module="google.supervisor",
-        old="                    self._refuses_overlap = True\n",
-        new="                    self._refuses_overlap = False\n",
+        old="refuses_overlap=refuses))\n",
+        new="refuses_overlap=False))\n",
     ),
     Mutant(
         name="move-waits-for-nothing",
@@ -326,9 +324,9 @@ MUTANTS = (
     Mutant(
         name="wait-outlives-the-call",
         sentence="Hanging up ends the wait for the next dial.",
-        module="google.supervisor",
-        old="        await asyncio.sleep(wait_s)\n",
-        new="        await asyncio.shield(asyncio.sleep(wait_s))\n",
+        module="link_driver",
+        old="            await waiter\n",
+        new="            await asyncio.shield(asyncio.ensure_future(asyncio.wait({waiter})))\n",
     ),
     Mutant(
         name="pings-outlive-their-connection",

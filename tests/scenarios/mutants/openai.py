@@ -95,10 +95,12 @@ MUTANTS = (
         name="openai-error-comes-before-the-wait",
         sentence="The application is told of an error just before the redial.",
         module="openai.supervisor",
-        old="        await asyncio.sleep(wait_s)\n        # Replacing",
-        new="        session._emit_error(error, recoverable=True)\n"
-        "        error = ConnectionSuspectedError()\n"
-        "        await asyncio.sleep(wait_s)\n        # Replacing",
+        old="                self._lost(error)\n            return error\n",
+        new=(
+            "                self._lost(error)\n"
+            "                self._session._emit_error(error, recoverable=True)\n"
+            "            return ConnectionSuspectedError()\n"
+        ),
     ),
     Mutant(
         name="openai-strange-messages-are-passed-on",
@@ -166,8 +168,8 @@ MUTANTS = (
         name="openai-suspected-connection-is-kept",
         sentence="A connection that looks dead ends even where none can be had beside it.",
         module="openai.handover",
-        old='        if reason != "planned":\n            wire.abort(reason)\n',
-        new='        if reason != "planned":\n            pass\n',
+        old="                case Leave():\n                    wire.abort(self._urgent)\n",
+        new="                case Leave():\n                    return\n",
     ),
     Mutant(
         name="openai-renewal-does-not-wait",
@@ -180,9 +182,9 @@ MUTANTS = (
     Mutant(
         name="openai-sessions-are-not-renewed",
         sentence="A session is renewed before its provider ends it.",
-        module="core.renewal",
-        old="        self.next_at = None if after_s is None else now + after_s\n",
-        new="        self.next_at = None\n",
+        module="core.handover",
+        old="        if limits is not None and limits.after_s is not None:\n",
+        new="        if False and limits is not None and limits.after_s is not None:\n",
     ),
     Mutant(
         name="openai-half-a-frame-is-heard-twice",
@@ -202,16 +204,15 @@ MUTANTS = (
         name="openai-handover-dial-may-take-for-ever",
         sentence="A dial beside the connection that serves is bounded.",
         module="openai.handover",
-        old="            socket = await within("
-        "self._session._create_ws_conn(), self._connect_timeout_s)\n",
+        old="            socket = await within(self._session._create_ws_conn(), timeout_s)\n",
         new="            socket = await self._session._create_ws_conn()\n",
     ),
     Mutant(
         name="openai-refused-overlap-is-tried-again",
         sentence="Where the provider refuses a second connection, the first is closed before.",
         module="openai.handover",
-        old="            self._renewal.refused(self._driver.now)\n",
-        new="            self._renewal.failed(self._driver.now)\n",
+        old="        overlap = isinstance(error, _OverlapRefusedError)\n",
+        new="        overlap = False\n",
     ),
     # Requests
     Mutant(
@@ -303,7 +304,7 @@ MUTANTS = (
         name="openai-dials-after-the-end",
         sentence="Nothing is dialled once the call is over.",
         module="openai.supervisor",
-        old="        while not self._session._msg_ch.closed:\n",
+        old="        while not session._msg_ch.closed:\n",
         new="        while True:\n",
     ),
     Mutant(

@@ -125,20 +125,16 @@ MUTANTS = (
     Mutant(
         name="one-redial-is-all",
         sentence="A redial that fails is followed by another.",
-        module="core.reconnect",
+        module="core.budget",
         old="        if limits.max_redials is not None and self._redials >= limits.max_redials:\n",
         new="        if self._redials >= 1:\n",
     ),
     Mutant(
         name="dial-alone-restores-the-budget",
         sentence="A dial that succeeds proves nothing yet.",
-        module="core.reconnect",
-        old="""        self._credit(now)
-        self._connected_at = now
-""",
-        new="""        self.progressed()
-        self._connected_at = now
-""",
+        module="core.budget",
+        old=("        self._credit(now)\n        self._quiet_since = None if owed else now\n"),
+        new="        self.progressed()\n",
     ),
     Mutant(
         name="outage-is-given-up-early",

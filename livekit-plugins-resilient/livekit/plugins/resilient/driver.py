@@ -115,6 +115,8 @@ class Driver:
         """When it first did since the server last spoke of the call; None for not since then."""
         self.slept_s = 0.0
         """Seconds that the event loop was blocked while a connection served."""
+        self.watch: Callable[[], None] | None = None
+        """Called whenever something may have changed."""
 
     @property
     def now(self) -> float:
@@ -158,6 +160,16 @@ class Driver:
                 timer.cancel()
 
     @property
+    def owes_reply(self) -> bool:
+        """See `Conversation.owes_reply`."""
+        return self._conversation.owes_reply
+
+    @property
+    def replies_heard(self) -> int:
+        """See `Conversation.replies_heard`."""
+        return self._conversation.replies_heard
+
+    @property
     def rests(self) -> bool:
         """Whether nothing is under way and the caller has heard all that arrived."""
         return self._rests_at() <= self.now
@@ -173,12 +185,18 @@ class Driver:
         heard_from = self._conversation.heard_from
         return heard_from is not None and heard_from <= self.now
 
-    def _rests_at(self) -> float:
-        """As things stand; infinite while it depends on what is to come."""
+    @property
+    def rests_and_heard_from(self) -> float | None:
+        """From when on nothing is under way and the caller has heard all, in monotonic seconds;
+        None while it depends on what is to come."""
         rests_from, heard_from = self._conversation.rests_from, self._conversation.heard_from
         if rests_from is None or heard_from is None:
-            return float("inf")
+            return None
         return max(rests_from, heard_from)
+
+    def _rests_at(self) -> float:
+        at = self.rests_and_heard_from
+        return float("inf") if at is None else at
 
     def left(self, *, words_lost: bool) -> Left:
         """What this session leaves to another, should it end now; see `Conversation.left`."""
@@ -299,6 +317,8 @@ class Driver:
                 self._receive(self._waiting.popleft())
         finally:
             self._busy = False
+            if self.watch is not None:
+                self.watch()
             for waiter in self._waiters:
                 _wake(waiter)
             self._arm()

@@ -77,10 +77,11 @@ class ResilienceOptions:
         failover_after_s: For one outage, inside a `RealtimeModelFallbackAdapter` that has another
             model available: this session then gives up, and the call goes on with that one.
             None always tries for `reconnect_deadline_s`.
-        redial_base_s: Before the second dial, with full jitter; doubles up to `redial_cap_s`.
-            The first redial is immediate.
+        redial_base_s: Before the second redial, with full jitter; doubles up to `redial_cap_s`.
+            The first comes after up to 0.25, at random.
         redial_cap_s: Longest wait between two dials.
-        healthy_after_s: Of connection that restore the outage budget; a finished turn does too.
+        healthy_after_s: Of connection in which nothing is owed, that restore the outage budget; a
+            turn that was finished or heard does too.
             Where the application gives a model `conn_options`, their `timeout` takes the place of
             `connect_timeout_s`, `retry_interval` that of `redial_base_s`, and `max_retry` bounds
             the redials of one outage.
@@ -93,8 +94,9 @@ class ResilienceOptions:
             newest; None keeps none. What is older is dropped, see `events.AudioDropped`.
         resend_utterance: OpenAI: what the caller was saying when the connection dropped is sent
             to the next one again, from where the server heard it begin, at most 15 s.
-        goaway_margin_s: Gemini: before an announced end of the connection, by which it is left
-            whatever is under way; until then the move waits for a moment at rest.
+        goaway_margin_s: Gemini: longest time before an announced end of the connection, by which
+            it is left whatever is under way; less where two dials take less. Until then the move
+            waits for a moment at rest.
         playout_on_drop: What becomes of a reply's audio that had arrived when its connection
             dropped: "finish" plays it to its end, so that most drops are inaudible; "flush" stops
             it at once. Either way the records keep what was heard.

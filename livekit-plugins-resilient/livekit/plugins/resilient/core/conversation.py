@@ -76,7 +76,10 @@ class Conversation:
         self._speech = Speech()
         self._liveness: Liveness | None = None
         self._false_alarms = 0
+        self._connected_at = float("-inf")
         self._reconnected_at: float | None = None  # until the first audio after it
+        self.replies_heard = 0
+        """Replies of which the caller heard something while their connection served (count)."""
         # A turn was stopped before its first output, and it is not known yet by whom.
         self._stopped_at: float | None = None
         self._replies = Replies(bounds)
@@ -321,6 +324,7 @@ class Conversation:
         if self._link is Link.UP:  # a handover leaves the old session's work behind
             self._replies.withdraw_doubtful()
             decisions = self._dropped(fact.at)
+        self._connected_at = fact.at
         if self._link is not Link.NEW:
             if fact.words_lost:
                 self._replies.words_lost(fact.at)
@@ -461,6 +465,7 @@ class Conversation:
         if generation.heard_at is not None:
             return ()
         generation.heard_at = at
+        self.replies_heard += generation.opened_at >= self._connected_at
         decisions: tuple[Decision, ...] = self._replies.heard(generation)
         since = self._reconnected_at
         if since is not None and generation.opened_at >= since:
@@ -496,7 +501,7 @@ class Conversation:
         if is_due(self._redrive_deadline()):
             return (self._replies.redrive(now),)
         if is_due(self._replies.failure_deadline()):
-            return self._replies.give_up()
+            return self._unanswered(now)
         if is_due(self._replies.withdraw_deadline()):
             self._replies.withdraw()
             return ()
@@ -512,6 +517,18 @@ class Conversation:
                 self._false_alarms += 1  # until the caller is heard
             return (SuspectDead(sign, now - since),)
         return ()
+
+    def _unanswered(self, now: float) -> tuple[Decision, ...]:
+        """A re-drive was not answered by as much as a generation."""
+        asked_at, liveness = self._replies.asked_at, self._liveness
+        outcome = self._replies.give_up()
+        silent = asked_at is not None and liveness is not None and liveness.message_at <= asked_at
+        if not silent or liveness is None or not self._replies.surely_owes:
+            return outcome
+        # Asked again on this connection, it would be as silent.
+        self._replies.wait_for_handover()
+        liveness.suspected = "reply_silent"
+        return (*outcome, SuspectDead("reply_silent", now - liveness.message_at))
 
     def _finalise(self, now: float, generation: Generation) -> tuple[Decision, ...]:
         reason = watchdogs.finalise_reason(generation, owed=self.owes_open)

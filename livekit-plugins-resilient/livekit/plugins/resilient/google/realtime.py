@@ -314,7 +314,10 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         # What a server says about the connection is no sign that it hears or answers anybody.
         is_sign = speaks_of_the_call(message)
         self._driver.feed(f.MessageArrived(now) if is_sign else f.NoticeArrived(now))
-        self._suspected &= self._speaks_in_vain
+        if self._suspected and not self._speaks_in_vain:
+            self._suspected = False
+            if self._supervisor is not None:
+                self._supervisor.clear()
         self._context.take_handle(message)
         if message.voice_activity is not None:
             self._turns.voice_heard(message.voice_activity)
@@ -403,8 +406,10 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
                 takes_audio=not generation.audio_ch.closed,
             )
         super()._handle_server_content(server_content)
-        self._turn_finished |= bool(server_content.turn_complete)
         if server_content.turn_complete:
+            self._turn_finished = True
+            if self._supervisor is not None:
+                self._supervisor.turn_finished()
             now = self._driver.now
             if is_open and generation is not None:
                 ending = ending_of(server_content)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import random
 from typing import TYPE_CHECKING
 
 from livekit.agents import APIConnectionError, utils
@@ -12,13 +10,14 @@ from websockets.exceptions import InvalidStatus
 
 from ..awake import within
 from ..background import Background
-from ..core.handover import HANDOVER_NEVER, Notice, handover_at
-from ..core.limits import HANDLE_WAIT_S, OVERLAP_RETRY_S, POISONED_WITHIN_S
-from ..core.reconnect import Redial
-from ..dialling import Dialling, Outages
+from ..core import link_facts as f
+from ..core.handover import Rest
+from ..core.limits import HANDLE_WAIT_S, POISONED_WITHIN_S
+from ..core.link import Dial, DialBeside, GiveUp, Leave
 from ..errors import ConnectionSuspectedError
 from ..events import ContinuationRejected, GoAwayReceived
 from ..fallback import Fallback
+from ..link_driver import LinkDriver, link_limits
 from ..log import logger
 from .failures import Verdict, classify, code_of
 from .history import SeedForm
@@ -37,17 +36,21 @@ class _EndedError(Exception):
     """The connection ended without an error."""
 
 
+class _GaveNothingError(APIConnectionError):
+    """One connection after the other was made, and none gave what was owed."""
+
+    def __init__(self) -> None:
+        super().__init__("Gemini Live is connected and does not answer")
+
+
 class Supervisor:
     """Keeps one session connected. Reads and writes the session's own connection state."""
 
     def __init__(self, session: RealtimeSession) -> None:
         self._session = session
-        dialling = Dialling.of(session._resilience, session._opts.conn_options)
-        self._connect_timeout_s = dialling.connect_timeout_s
         self._fallback = Fallback(session)
-        self._outages = Outages(dialling, self._fallback)
-        # A server that is drained announces the end of every new connection as well.
-        self._moves = Redial(dataclasses.replace(dialling.limits, max_redials=None))
+        limits = link_limits(session._resilience, session._opts.conn_options)
+        self._link = LinkDriver(limits, session._driver, self._rest, self._fallback)
         self._now = asyncio.get_running_loop().time
         self._line: Line | None = None
         self._resumes = False
@@ -55,10 +58,11 @@ class Supervisor:
         # Refusals of fresh sessions that were told nothing.
         self._bare_refusals = 0
         self._refused_since: float | None = None
-        self._notice: Notice | None = None
-        self._to_leave = asyncio.Event()
-        self._refuses_overlap = False
         self._leaving = Background()
+
+    def _rest(self) -> Rest:
+        turns = self._session._turns
+        return Rest(self._session._driver.rests_from, turns.ended_at, turns.handle_at)
 
     async def run(self) -> None:
         """Serve the session until it is closed.
@@ -67,21 +71,42 @@ class Supervisor:
             APIConnectionError: It cannot be connected; the application was told.
         """
         session = self._session
+        error: Exception | None = None
+        self._link.opened()
         try:
             while not session._msg_ch.closed:
-                session._session_should_close.clear()
-                self._line = None
-                self._resumes = session._session_resumption_handle is not None
-                try:
-                    self._line = await self._dial(self._outages.dialling(self._now()))
-                    await self._serve()
-                    self._credit_turn()  # to the connection that was left, not to the next dial
-                except Exception as error:
-                    if session._msg_ch.closed:
-                        return
-                    await self._recover(error)
+                match await self._link.decided():
+                    case Dial(within_s):
+                        # After the wait, so that whoever reacts to it meets a redial (R4).
+                        if error is not None and not isinstance(error, ConnectionSuspectedError):
+                            session._emit_error(error, recoverable=True)
+                        error = await self._connection(within_s)
+                    case decision:
+                        assert isinstance(decision, GiveUp)
+                        await self._give_up(error or _GaveNothingError())
         finally:
             await self._leaving.aclose()
+
+    async def _connection(self, within_s: float) -> Exception | None:
+        """Serve on one connection, and on those that it hands over to; returns what ended them."""
+        session = self._session
+        session._session_should_close.clear()
+        session._turn_finished = False
+        self._line = None
+        self._resumes = session._session_resumption_handle is not None
+        try:
+            self._line = await self._dial(within_s)
+            self._link.feed(f.DialAnswered(self._now()))
+            await self._serve()
+        except _GaveNothingError:
+            return None  # it is given up already
+        except Exception as error:
+            if not session._msg_ch.closed:
+                self._lost(error)
+            return error
+        if not session._msg_ch.closed:
+            self._link.left()
+        return None
 
     # -- one connection after the other
 
@@ -96,10 +121,14 @@ class Supervisor:
     async def _serve(self) -> None:
         """Serve on the connection that was dialled, and on those that it hands over to."""
         session = self._session
+        is_first = True
         while self._line is not None:
             line = self._line
             try:
                 await self._begin(line)
+                now = self._now()
+                self._link.feed(f.Restored(now) if is_first else f.Switched(now))
+                is_first = False
                 self._line = await self._carry(line)
             except Exception as error:
                 session._connection_ended(error)
@@ -107,25 +136,18 @@ class Supervisor:
             finally:
                 await self._leave(line)
 
-    def _credit_turn(self) -> None:
-        """Where a turn was finished, whatever comes now is another outage."""
-        if self._session._turn_finished:
-            self._outages.progressed()
-            self._moves.progressed()
-        self._session._turn_finished = False
+    def turn_finished(self) -> None:
+        """The model finished a turn: the connection is a good one."""
+        self._link.progressed()
 
     async def _begin(self, line: Line) -> None:
         session = self._session
-        self._credit_turn()
+        session._turn_finished = False
         self._resumes = line.resumed
-        self._notice = None
-        self._to_leave.clear()
-        self._outages.connected(line.set_up_at)
-        self._moves.connected(line.set_up_at)
         async with session._session_lock:
             session._active_session = line.live
             restoring = session._restore(line.live, resumed=line.resumed)
-            answers = await within(restoring, self._connect_timeout_s)
+            answers = await within(restoring, self._link.connect_timeout_s)
         session._connection_began(answers=answers)
 
     async def _carry(self, line: Line) -> Line | None:
@@ -181,7 +203,7 @@ class Supervisor:
         if session._suspected:
             line.live.abort()
         # Where a provider refuses a second connection, the next dial waits for its end.
-        if session._msg_ch.closed or self._refuses_overlap:
+        if session._msg_ch.closed or not self._link.overlaps:
             await line.close()
         else:
             self._leaving.start(line.close())
@@ -207,26 +229,16 @@ class Supervisor:
 
     def go_away(self, time_left_s: float) -> None:
         """The server announced the end of the connection, in so many seconds."""
-        session, now = self._session, self._now()
-        notice = Notice(now, now + max(0.0, time_left_s - session._resilience.goaway_margin_s))
-        self._notice = notice.sooner(self._notice)
-        self._to_leave.set()
-        session._driver.tell(GoAwayReceived(now, time_left_s))
+        self._link.ends_in(time_left_s)
+        self._session._driver.tell(GoAwayReceived(self._now(), time_left_s))
 
     def suspect(self) -> None:
         """The connection looks dead."""
-        self._to_leave.set()
+        self._link.suspect()
 
-    def _move_at(self) -> float:
-        session = self._session
-        if session._suspected:
-            return self._now()
-        return handover_at(
-            self._notice,
-            rests_from=session._driver.rests_from,
-            turn_ended_at=session._turns.ended_at,
-            handle_at=session._turns.handle_at,
-        )
+    def clear(self) -> None:
+        """The connection that looked dead has shown life."""
+        self._link.feed(f.SuspicionCleared(self._now()))
 
     async def _successor(self) -> Line | None:
         """Wait until the connection is to be left, and dial the next one beside it.
@@ -234,49 +246,35 @@ class Supervisor:
         Returns:
             None where the provider does not have both.
         """
-        driver = self._session._driver
-        await self._to_leave.wait()
-        await self._pace()
         while True:
-            while (move_at := self._move_at()) > self._now():
-                await driver.next_fact(move_at)
-            if self._refuses_overlap:
-                return None
-            try:
-                line = await self._dial(self._connect_timeout_s)
-            except Exception as error:
-                if code_of(error) is not None and not isinstance(error, InvalidStatus):
-                    # Some providers refuse a handle whose connection is open (sip-to-ai#14).
-                    self._refuses_overlap = True
-                if self._refuses_overlap or self._is_pressing():
+            match await self._link.decided():
+                case DialBeside():
+                    try:
+                        line = await self._dial(self._link.connect_timeout_s)
+                    except Exception as error:
+                        self._not_beside(error)
+                        continue
+                    if self._link.may_switch():
+                        return line
+                    await line.close()  # something began meanwhile, of which it does not know
+                case Leave():
                     return None
-                logger.warning("handover failed", extra={"error": type(error).__name__})
-                await asyncio.sleep(OVERLAP_RETRY_S)
-                continue
-            if self._move_at() <= self._now():
-                return line
-            await line.close()  # something began meanwhile, of which it does not know
+                case decision:
+                    assert isinstance(decision, GiveUp)
+                    self._link.put_back(decision)
+                    raise _GaveNothingError
 
-    async def _pace(self) -> None:
-        """Keep a connection for a while that came right after others which were left."""
-        session = self._session
-        if session._suspected:
-            return
-        wait_s = self._moves.lost(self._now(), random.random())
-        # In the end it is kept until the server ends it, which is bounded as a loss.
-        until = HANDOVER_NEVER if wait_s is None else self._now() + wait_s
-        while self._now() < until and not session._suspected:
-            await session._driver.next_fact(until)
-
-    def _is_pressing(self) -> bool:
-        return self._notice is not None and self._notice.leave_by <= self._now()
+    def _not_beside(self, error: Exception) -> None:
+        # Some providers refuse a handle whose connection is open (sip-to-ai#14).
+        refuses = code_of(error) is not None and not isinstance(error, InvalidStatus)
+        logger.warning("handover failed", extra={"error": type(error).__name__})
+        self._link.feed(f.SuccessorFailed(self._now(), refuses_overlap=refuses))
 
     # -- after a loss
 
-    async def _recover(self, error: Exception) -> None:
+    def _lost(self, error: Exception) -> None:
         session, now = self._session, self._now()
         if session._turn_finished:
-            self._outages.progressed()
             session._context.limit = None
         verdict = classify(
             error,
@@ -287,22 +285,19 @@ class Supervisor:
         hopeless |= self._line is None and session._connection_log.failed(error)
         # Upstream's session gives up where its first dial fails.
         at_once = verdict == "retry" and not session._connection_log.was_connected
-        wait_s = None if hopeless else self._outages.lost(now, random.random(), at_once=at_once)
-        if wait_s is None:
-            if await self._fallback.hears():
-                self._fallback.leave(
-                    session._left(), lambda: session._emit_error(error, recoverable=False)
-                )
-            raise APIConnectionError("Gemini Live cannot be connected") from error
+        goes_on = self._link.lost(final=hopeless, at_once=at_once)
         logger.warning(
             "connection lost",
-            extra={"error": type(error).__name__, "verdict": verdict, "redial_in_s": wait_s},
+            extra={"error": type(error).__name__, "verdict": verdict, "redials": goes_on},
         )
-        session._turn_finished = False
-        await asyncio.sleep(wait_s)
-        # After the wait, so that whoever reacts to it meets a redial (R4).
-        if not isinstance(error, ConnectionSuspectedError):
-            session._emit_error(error, recoverable=True)
+
+    async def _give_up(self, error: Exception) -> None:
+        session = self._session
+        if await self._fallback.hears():
+            self._fallback.leave(
+                session._left(), lambda: session._emit_error(error, recoverable=False)
+            )
+        raise APIConnectionError("Gemini Live cannot be connected") from error
 
     def _is_stuck(self, error: Exception, set_up_at: float | None, now: float) -> bool:
         """Whether the server has closed every dial with this handle for a while, for no reason of

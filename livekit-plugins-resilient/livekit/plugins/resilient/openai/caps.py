@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..core import limits
-from ..core.renewal import RenewalLimits
+from ..core.handover import RenewalLimits
 
 __all__ = ["Host", "renewal_limits"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aiohttp import WSServerHandshakeError
@@ -12,13 +11,15 @@ from livekit.agents import APIConnectionError
 
 from ..awake import within
 from ..background import Background
+from ..core import link_facts as f
+from ..core.link import DialBeside, GiveUp, Leave
 from ..log import logger
 from .standby import Standby
 from .told import Told
 from .wire import LeaveReason, Wire, close_socket
 
 if TYPE_CHECKING:
-    from ..core.renewal import Renewal
+    from ..link_driver import LinkDriver
     from .realtime import RealtimeSession
 
 __all__ = ["Handover"]
@@ -45,79 +46,70 @@ class Handover:
 
     Args:
         session: Whose connections they are.
-        renewal: When connections grow too old.
-        connect_timeout_s: For one dial, until the new connection has answered what it was told.
-        on_moved: Called when a new connection serves.
+        link: Of the session.
     """
 
-    def __init__(
-        self,
-        session: RealtimeSession,
-        renewal: Renewal,
-        connect_timeout_s: float,
-        on_moved: Callable[[], None],
-    ) -> None:
+    def __init__(self, session: RealtimeSession, link: LinkDriver) -> None:
         self._session = session
         self._driver = session._driver
-        self._renewal = renewal
-        self._connect_timeout_s = connect_timeout_s
-        self._on_moved = on_moved
+        self._link = link
         self._urgent: LeaveReason | None = None
-        self._called = asyncio.Event()
         self._closing = Background()
 
     def call(self, reason: LeaveReason) -> None:
         """Leave the connection now, whatever is under way."""
         if self._urgent is None:
             self._urgent = reason
-            self._called.set()
+            self._link.suspect()
 
     async def serve(self, wire: Wire) -> None:
         """Replace the connection when that is due, again and again, until cancelled."""
         self._urgent = None
-        self._renewal.connected(self._driver.now)
         while wire.left_for is None:
-            reason = await self._due()
-            received = wire.received
-            try:
-                await self._move(wire, reason)
-            except _FalseAlarmError:
-                logger.info("the connection that looked dead is alive and stays")
-            except Exception as e:
-                self._failed(wire, self._urgent or reason, e, alive=wire.received != received)
-            finally:
-                self._urgent = None
+            match await self._link.decided():
+                case DialBeside(leave_by):
+                    await self._beside(wire, leave_by)
+                case Leave() if self._urgent is None:
+                    await wire.leave()
+                case Leave():
+                    wire.abort(self._urgent)
+                case decision:
+                    assert isinstance(decision, GiveUp)
+                    self._link.put_back(decision)
+                    wire.abort(self._urgent)
 
     async def close(self) -> None:
         """Wait until the connections that were left are closed, which takes a moment at most."""
         await self._closing.finished()
 
-    async def _due(self) -> LeaveReason:
-        self._called.clear()
-        if self._urgent is None:
-            next_at = self._renewal.next_at
-            wait_s = None if next_at is None else max(0.0, next_at - self._driver.now)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._called.wait(), wait_s)
-        return self._urgent or "planned"
+    async def _beside(self, wire: Wire, leave_by: float) -> None:
+        received = wire.received
+        try:
+            await self._move(wire, leave_by)
+        except _FalseAlarmError:
+            logger.info("the connection that looked dead is alive and stays")
+            self._stays()
+            self._link.feed(f.SuccessorFailed(self._driver.now))
+        except Exception as e:
+            self._failed(e, alive=wire.received != received)
 
-    def _failed(self, wire: Wire, reason: LeaveReason, error: Exception, *, alive: bool) -> None:
+    def _stays(self) -> None:
+        """It looked dead and is alive, or as good as any other."""
+        self._urgent = None
+        self._link.feed(f.SuspicionCleared(self._driver.now))
+
+    def _failed(self, error: Exception, *, alive: bool) -> None:
         logger.warning(
             "no new connection beside the one that serves",
-            extra={"reason": reason, "error": type(error).__name__},
+            extra={"reason": self._urgent or "planned", "error": type(error).__name__},
         )
         refused = isinstance(error, _ReplayRefusedError)
         hopeless = refused and not self._tell_less()
-        if refused and reason == "suspected" and alive:
-            return  # it costs nothing to keep the connection
-        if reason != "planned":
-            wire.abort(reason)
-        elif hopeless:
-            self._renewal.given_up()
-        elif isinstance(error, _OverlapRefusedError):
-            self._renewal.refused(self._driver.now)
-        else:
-            self._renewal.failed(self._driver.now)
+        if refused and self._urgent == "suspected" and alive:
+            self._stays()  # it costs nothing to keep the connection
+        overlap = isinstance(error, _OverlapRefusedError)
+        now = self._driver.now
+        self._link.feed(f.SuccessorFailed(now, refuses_overlap=overlap, hopeless=hopeless))
 
     def _tell_less(self) -> bool:
         """Leave out of the next connection what may be why the last was refused, if anything is
@@ -130,14 +122,8 @@ class Handover:
 
     # -- one handover
 
-    async def _move(self, wire: Wire, reason: LeaveReason) -> None:
-        planned = reason == "planned"
-        leave_by = self._renewal.leave_by if planned else self._driver.now
-        await self._rest(leave_by)
-        if planned and not self._renewal.overlaps:
-            await wire.leave()
-            return
-        received, pongs = wire.received, wire.pongs
+    async def _move(self, wire: Wire, leave_by: float) -> None:
+        received, pongs, reason = wire.received, wire.pongs, self._urgent
         # A pong proves nothing where pings were answered all the time and only messages lacked.
         mute = self._is_mute(wire)
         standby = await self._dial()
@@ -151,7 +137,10 @@ class Handover:
             if standby.refuses_replay and isinstance(e, APIConnectionError):
                 raise _ReplayRefusedError("a new connection was refused") from e
             raise
-        self._switch(wire, standby)
+        if self._link.may_switch():
+            self._switch(wire, standby)
+        else:
+            await standby.close()
 
     def _is_mute(self, wire: Wire) -> bool:
         """Whether not even pings are answered any more."""
@@ -164,9 +153,10 @@ class Handover:
         Raises:
             APIError: The dial failed.
         """
-        dial_by = self._driver.now + self._connect_timeout_s
+        timeout_s = self._link.connect_timeout_s
+        dial_by = self._driver.now + timeout_s
         try:
-            socket = await within(self._session._create_ws_conn(), self._connect_timeout_s)
+            socket = await within(self._session._create_ws_conn(), timeout_s)
         except asyncio.TimeoutError as e:
             raise APIConnectionError("the dial took too long") from e
         except APIConnectionError as e:
@@ -200,8 +190,7 @@ class Handover:
             resting = await self._rest(leave_by)
             if resting and changing.locked():
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(changing.acquire(), max(0.0, leave_by - driver.now))
-                    changing.release()
+                    await within(_passed(changing), max(0.0, leave_by - driver.now))
                 resting = driver.rests
                 if resting and changing.locked() and driver.now < leave_by:
                     continue
@@ -212,7 +201,7 @@ class Handover:
                 await standby.send(news)
                 if not news or not resting:
                     return
-                await standby.settled(self._connect_timeout_s)
+                await standby.settled(self._link.connect_timeout_s)
             finally:
                 edges.told_all()
 
@@ -222,8 +211,14 @@ class Handover:
 
     def _switch(self, wire: Wire, standby: Standby) -> None:
         """From here on the new connection serves; nothing is awaited, so nothing is lost."""
+        self._urgent = None
         old = wire.switch(standby)
         self._session._edges.handed_over(standby)
-        self._on_moved()
-        self._renewal.connected(self._driver.now)
+        self._link.feed(f.Switched(self._driver.now))
         self._closing.start(close_socket(old))
+
+
+async def _passed(lock: asyncio.Lock) -> None:
+    """Wait until the lock is free."""
+    async with lock:
+        pass

@@ -16,8 +16,8 @@ from .._vendor.openai.utils import _shorten_call_id
 from ..agent_record import AgentRecord
 from ..connection_log import ConnectionLog
 from ..core import facts as f
+from ..core.handover import RenewalLimits
 from ..core.limits import OTHER_RENEWAL_WAIT_S
-from ..core.renewal import RenewalLimits
 from ..driver import Driver
 from ..events import ResilienceEvent
 from ..hooks import duration_of, options_of

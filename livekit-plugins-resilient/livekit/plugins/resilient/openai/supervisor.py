@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
-import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from livekit.agents import APIConnectionError, APIError
 
 from .. import awake
 from ..awake import Meter, within
-from ..core.renewal import Renewal
-from ..dialling import Dialling, Outages
+from ..core import link_facts as f
+from ..core.handover import Rest
+from ..core.limits import RENEWAL_RETRY_S
+from ..core.link import Dial, GiveUp
 from ..errors import ConnectionSuspectedError
 from ..fallback import Fallback
+from ..link_driver import LinkDriver, link_limits
 from ..log import logger
 from .failures import fate_of_close, final_refusal, is_refusal
 from .handover import Handover
@@ -42,15 +44,16 @@ class Supervisor:
     def __init__(self, session: RealtimeSession) -> None:
         self._session = session
         given = session._opts.conn_options
-        dialling = Dialling.of(session._resilience, given)
-        self._connect_timeout_s = dialling.connect_timeout_s
-        self._fallback = Fallback(session)
-        self._outages = Outages(dialling, self._fallback)
-        renewal = Renewal(session._renewal_limits())
-        self._handover = Handover(session, renewal, self._connect_timeout_s, self._moved)
+        limits = link_limits(session._resilience, given, retry_s=RENEWAL_RETRY_S)
+        limits = replace(limits, renewal=session._renewal_limits())
+        driver, self._fallback = session._driver, Fallback(session)
+        self._link = LinkDriver(
+            limits, driver, lambda: Rest(driver.rests_and_heard_from), self._fallback
+        )
+        self._handover = Handover(session, self._link)
         # Upstream has its own limit of a dial, and its own timer of a connection's age.
-        least_s = self._connect_timeout_s + _UPSTREAM_LATER_S
-        session._opts.conn_options = dataclasses.replace(given, timeout=least_s)
+        least_s = self._link.connect_timeout_s + _UPSTREAM_LATER_S
+        session._opts.conn_options = replace(given, timeout=least_s)
         session._opts.max_session_duration = None
         self._loop = asyncio.get_running_loop()
         self._served = False
@@ -59,12 +62,9 @@ class Supervisor:
         """Have another connection take over from the one that serves, if one does."""
         self._handover.call(reason)
 
-    def _moved(self) -> None:
-        self._outages.connected(self._loop.time())
-
     def turn_finished(self) -> None:
         """The model finished a turn: the connection is a good one."""
-        self._outages.progressed()
+        self._link.progressed()
         self._session._replay_limit.turn_finished()
 
     async def run(self) -> None:
@@ -73,25 +73,45 @@ class Supervisor:
         Raises:
             APIConnectionError: It cannot be connected; the application was told.
         """
-        while not self._session._msg_ch.closed:
-            try:
-                await self._connection()
-            except Exception as e:
-                if self._session._msg_ch.closed:
-                    return
-                await self._recover(e)
+        session = self._session
+        error: Exception | None = None
+        self._link.opened()
+        while not session._msg_ch.closed:
+            match await self._link.decided():
+                case Dial(within_s):
+                    # Replacing a connection that looked dead is no error to tell the application
+                    # of. Others are told after the wait, so that whoever reacts to it meets a
+                    # redial (R4).
+                    if error is not None and not isinstance(error, ConnectionSuspectedError):
+                        session._emit_error(error, recoverable=True)
+                    error = await self._attempt(within_s)
+                case decision:
+                    assert isinstance(decision, GiveUp)
+                    await self._give_up(error)
+
+    async def _attempt(self, within_s: float) -> Exception | None:
+        """Serve over one connection, or what takes its place; returns what ended it, if that is a
+        failure."""
+        try:
+            await self._connection(within_s)
+        except Exception as error:
+            if not self._session._msg_ch.closed:
+                self._lost(error)
+            return error
+        self._link.left()
+        return None
 
     # -- one connection
 
-    async def _connection(self) -> None:
+    async def _connection(self, timeout_s: float) -> None:
         """Serve over one connection, or what takes its place; returns where that is no failure."""
         began_at = self._loop.time()
-        timeout_s = self._outages.dialling(began_at)
         meter = Meter()
         try:
             wire = Wire(await self._dial(timeout_s), self._session._driver.feed)
         finally:
             meter.stop()
+        self._link.feed(f.DialAnswered(self._loop.time()))
         answer_by = began_at + timeout_s + meter.slept_s
         try:
             # The first connection is told all by what upstream has queued.
@@ -150,7 +170,7 @@ class Supervisor:
         session = self._session
         session._edges.begins(wire)
         began_at = self._loop.time()
-        self._outages.connected(began_at)
+        self._link.feed(f.Restored(began_at))
         patience = _give_up_unanswered(wire, answer_by - began_at)
         beside = [
             asyncio.create_task(patience, name="resilient-openai-patience"),
@@ -207,31 +227,31 @@ class Supervisor:
             extra={"items": limit.items, "audio": limit.with_audio},
         )
 
-    async def _recover(self, error: Exception) -> None:
-        session = self._session
+    def _lost(self, error: Exception) -> None:
         final = isinstance(error, APIError) and not error.retryable
-        wait_s = None if final else self._outages.lost(self._loop.time(), random.random())
-        if wait_s is None:
-            if self._fallback.is_swapping:
-                session._settle()  # the swap may wait for an answer that does not come any more
-            heard = await self._fallback.hears()
-            label = session._realtime_model._provider_label
-            lost = APIConnectionError(f"{label} cannot be connected")
-            # What the provider said is worth more to the application than what we make of it.
-            if heard:
-                known = error if isinstance(error, APIError) else lost
-                self._fallback.leave(
-                    session._left(), lambda: session._emit_error(known, recoverable=False)
-                )
-            raise lost from error
-        logger.warning(
-            "connection lost", extra={"error": type(error).__name__, "redial_in_s": wait_s}
-        )
-        await asyncio.sleep(wait_s)
-        # Replacing a connection that looked dead is no error to tell the application of. Others
-        # are told after the wait, so that whoever reacts to it meets a redial (R4).
-        if not isinstance(error, ConnectionSuspectedError):
-            session._emit_error(error, recoverable=True)
+        goes_on = self._link.lost(final=final)
+        logger.warning("connection lost", extra={"error": type(error).__name__, "redials": goes_on})
+
+    async def _give_up(self, error: Exception | None) -> None:
+        """End the session: nothing that is dialled helps.
+
+        Raises:
+            APIConnectionError: Always.
+        """
+        session, label = self._session, self._session._realtime_model._provider_label
+        if self._fallback.is_swapping:
+            session._settle()  # the swap may wait for an answer that does not come any more
+        heard = await self._fallback.hears()
+        lost = APIConnectionError(f"{label} cannot be connected")
+        if error is None or isinstance(error, ConnectionSuspectedError):
+            lost = APIConnectionError(f"{label} is connected and does not answer")
+        # What the provider said is worth more to the application than what we make of it.
+        known = error if isinstance(error, APIError) else lost
+        if heard:
+            self._fallback.leave(
+                session._left(), lambda: session._emit_error(known, recoverable=False)
+            )
+        raise lost from error
 
 
 async def _end(task: asyncio.Task[None]) -> None:
