@@ -139,6 +139,24 @@ async def test_a_notice_without_time_cuts_the_reply_but_loses_nothing(
         assert sum(text.startswith("Once upon a time") for text in told) == 1
 
 
+@pytest.mark.parametrize("overlaps", [True, False])
+async def test_a_reply_that_ends_before_the_connection_is_heard_whole(overlaps: bool) -> None:
+    """Although it ends within the longest margin: a dial takes less."""
+    notice = [Fault(AtAudio(0.2, connection=1), GoAway(3.0))]
+    if not overlaps:
+        notice.append(Fault(OnConnection(1), RefuseOverlap()))
+    short = Reply("It is the second door on your left.")
+    assert short.duration_s == pytest.approx(2.0, abs=0.4)
+    async with a_call(*notice, replies=[short]) as stage:
+        await stage.call.generate_reply(instructions="Where is it?", wait=False)
+        await stage.server.wait_for("setupComplete", count=2)
+        await asyncio.sleep(5.0)
+        (heard,) = stage.call.heard.segments
+        assert heard.position_s == pytest.approx(short.duration_s, abs=0.01)
+        assert stage.count(RedriveDecided) == 0
+        await stage.ask()
+
+
 async def test_a_notice_that_comes_with_a_drop_is_forgotten_with_it() -> None:
     faults = (
         Fault(AtAudio(3.0, connection=1), (GoAway(5.0), Abort())),
