@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks every patch and override on every upstream release from the oldest supported one to the
-# newest on the index, runs the probes on bare and on patched upstream, on the locked release also
-# without each patch, and prints a patch x version table.
+# Checks every patch, override and private name that we rely on, on every upstream release from the
+# oldest supported one to the newest on the index, runs the probes on bare and on patched upstream,
+# on the locked release also without each patch, and prints a patch x version table.
 #
 #   scripts/verify.sh [VERSION...]    these versions and the locked one (default: all)
 #   scripts/verify.sh --locked        only the locked version

@@ -13,6 +13,8 @@ from .places import Release
 
 _ABSENT = "-"
 _FINE = ("OK", _ABSENT)
+# What a report of scripts/verify.sh lists.
+KINDS = ("patches", "overrides", "relies_on")
 # Long lists of what failed are cut here; whoever repairs them runs the command anyway.
 SHOWN_AT_MOST = 20
 
@@ -101,13 +103,13 @@ class Outcome:
         return f"upstream {self.old} to {self.new}, release {self.release}"
 
     def _table(self) -> list[list[str]]:
-        """Rows of cells: every patch, and of the overrides those that are not OK."""
+        """Rows of cells: every patch, and of the rest what is not OK."""
         if self.report is None:
             return []
         reports = {str(self.old): self.report_before, str(self.new): self.report}
         columns = {v: _statuses(report) for v, report in reports.items()}
         rows, quiet = [], []
-        for kind in ("patches", "overrides"):
+        for kind in KINDS:
             for id_ in (entry["id"] for entry in self.report[kind]):
                 cells = [column.get(id_, {}).get(v, "") for v, column in columns.items()]
                 if set(cells) == {_ABSENT}:
@@ -118,13 +120,13 @@ class Outcome:
                     quiet.append(cells)
         if quiet:
             column = [_in_short(statuses) for statuses in zip(*quiet, strict=True)]
-            rows.append([f"all others ({len(quiet)} overrides)", *column])
+            rows.append([f"all others ({len(quiet)} overrides and private names)", *column])
         return [["", *columns], *rows]
 
 
 def _statuses(report: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
     """Id, then version, to status."""
-    entries = [*report["patches"], *report["overrides"]] if report else []
+    entries = [entry for kind in KINDS for entry in report[kind]] if report else []
     return {
         entry["id"]: {version: _status(result) for version, result in entry["results"].items()}
         for entry in entries

@@ -1,4 +1,4 @@
-"""anchors.lock: what each edited scope and overridden method looked like when last reviewed.
+"""anchors.lock: what each edited scope, overridden method and private name was when reviewed.
 
 An edit can still apply although the code around it has changed its meaning. So the fingerprint of
 every scope is kept here; a scope with an unknown fingerprint is drift until a person has looked.
@@ -19,7 +19,7 @@ _HEADER = "# Written by `python scripts/vendoring ack ID --note TEXT`; do not ed
 
 @dataclass(frozen=True, order=True)
 class Anchor:
-    """One reviewed state of one scope of one patch or override."""
+    """One reviewed state of one scope of one patch, override or private name."""
 
     id: str
     scope: str
@@ -72,5 +72,5 @@ def record(anchors: Sequence[Anchor], new: Sequence[Anchor]) -> list[Anchor]:
 
 
 def orphans(anchors: Sequence[Anchor], known: set[tuple[str, str]]) -> list[Anchor]:
-    """Entries whose patch or override, or whose scope in it, is gone."""
+    """Entries whose patch or declaration, or whose scope in it, is gone."""
     return [a for a in anchors if (a.id, a.scope) not in known]

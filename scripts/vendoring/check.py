@@ -1,4 +1,4 @@
-"""Static checks of all patches and overrides on one upstream version: no code is run."""
+"""Static checks of all that is declared on one upstream version: no code is run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from .anchors import Anchor, is_reviewed, orphans, read_anchors
 from .errors import AlreadyApplied, NotFound, PatchProblem
 from .fetch import pristine
 from .layout import Layout
+from .locks import DISTRIBUTIONS, locked_version
 from .overrides import Override, check_override, load_all_overrides
 from .patchfile import Patch, load_all
-from .source import Source
+from .relies import Relied, installed_source, load_all_relied, module_files, relied_nodes
+from .source import Source, fingerprint
 from .targets import Target, TargetMap, load_targets
 from .versions import Version
 
@@ -34,7 +36,7 @@ IMPORTS = "(package imports)"
 
 @dataclass(frozen=True)
 class Finding:
-    """The verdict on one patch or override on one version.
+    """The verdict on one patch, override or private name on one version.
 
     `applied` says whether the patch is meant for that version; `reason` is what a probe said, and
     may quote upstream.
@@ -56,6 +58,7 @@ class Inventory:
     patches: tuple[Patch, ...]
     overrides: tuple[Override, ...]
     anchors: tuple[Anchor, ...]
+    relied: tuple[Relied, ...] = ()
 
     @classmethod
     def load(cls, layout: Layout) -> Inventory:
@@ -63,14 +66,17 @@ class Inventory:
         targets = load_targets(layout.targets)
         patches = tuple(load_all(layout.patches))
         overrides = tuple(load_all_overrides(layout.patches))
-        for name in (*(p.target for p in patches), *(o.target for o in overrides)):
+        relied = tuple(load_all_relied(layout.patches))
+        declared = [*(o.target for o in overrides), *(r.target for r in relied if r.target)]
+        for name in (*(p.target for p in patches), *declared):
             targets.get(name)
-        return cls(targets, patches, overrides, tuple(read_anchors(layout.anchors)))
+        return cls(targets, patches, overrides, tuple(read_anchors(layout.anchors)), relied)
 
     def scopes(self) -> set[tuple[str, str]]:
         """Every (id, scope) that a review may be recorded for."""
         edited = {(p.id, s) for p in self.patches for s in engine.edited_scopes(p)}
-        return edited | {(o.id, o.scope) for o in self.overrides}
+        overridden = {(o.id, o.scope) for o in self.overrides}
+        return edited | overridden | {(r.id, r.scope) for r in self.relied}
 
 
 class Upstream:
@@ -96,14 +102,23 @@ class Upstream:
             return None
         if not (self._folder / origin.file).is_file():
             raise NotFound(missing_text([origin.file]), anchor=target.name)
-        if target.name not in self._parsed:
-            data = (self._folder / origin.file).read_bytes()
-            self._parsed[target.name] = Source(data, origin.file)
-        return self._parsed[target.name]
+        return self._parse(origin.file)
+
+    def module(self, name: str) -> Source:
+        """A module of one of the distributions that we vendor from. Raises NotFound."""
+        for file in module_files(name):
+            if (self._folder / file).is_file():
+                return self._parse(file)
+        raise NotFound(f"upstream {self._version} has no such module", anchor=name)
+
+    def _parse(self, file: str) -> Source:
+        if file not in self._parsed:
+            self._parsed[file] = Source((self._folder / file).read_bytes(), file)
+        return self._parsed[file]
 
 
 def check_version(layout: Layout, inventory: Inventory, version: Version) -> list[Finding]:
-    """One finding for each patch and override.
+    """One finding for each patch, override and private name.
 
     A patch is applied on top of those before it; one that fails is left out, so that the others
     are still judged. Raises a VendoringError when upstream cannot be had.
@@ -111,6 +126,8 @@ def check_version(layout: Layout, inventory: Inventory, version: Version) -> lis
     upstream = Upstream.of(layout, version)
     findings = _check_patches(inventory, upstream, version)
     findings += [_check_override(inventory, upstream, version, o) for o in inventory.overrides]
+    here = [r for r in inventory.relied if is_upstreams(r) or version == locked_version(layout)]
+    findings += [_check_relied(inventory, upstream, version, r) for r in here]
     return findings
 
 
@@ -128,7 +145,7 @@ def missing_text(files: Sequence[str]) -> str:
 def orphaned_anchors(inventory: Inventory, version: Version) -> list[Finding]:
     """Reviews of scopes that nothing edits any more."""
     return [
-        Finding(a.id, version, DRIFT, f"anchors.lock has {a.scope}, which is edited no more")
+        Finding(a.id, version, DRIFT, f"anchors.lock has {a.scope}, which is declared no more")
         for a in orphans(inventory.anchors, inventory.scopes())
     ]
 
@@ -195,6 +212,45 @@ def _check_override(
         return Finding(override.id, version, e.status, str(e))
     seen = is_reviewed(inventory.anchors, override.id, override.scope, found)
     return _verdict(override.id, version, [] if seen else [override.scope])
+
+
+def is_upstreams(relied: Relied) -> bool:
+    """Whether each upstream release has a source of it; else there is what is installed."""
+    return bool(relied.target) or relied.dist in DISTRIBUTIONS
+
+
+def relied_source(
+    inventory: Inventory, upstream: Upstream, relied: Relied
+) -> tuple[Source, str] | None:
+    """The file of a private name, and its version where that is not upstream's (else "").
+
+    None where the map says that upstream has no such module. Raises NotFound or NotInstalled.
+    """
+    if relied.target:
+        source = upstream.source(inventory.targets.get(relied.target))
+        return None if source is None else (source, "")
+    if is_upstreams(relied):
+        return upstream.module(relied.module), ""
+    path, version = installed_source(relied)
+    return Source(path.read_bytes(), str(path)), version
+
+
+def _check_relied(
+    inventory: Inventory, upstream: Upstream, version: Version, relied: Relied
+) -> Finding:
+    try:
+        found = relied_source(inventory, upstream, relied)
+        if found is None:
+            return Finding(relied.id, version, NOT_APPLICABLE, applied=False)
+        shape = fingerprint(*relied_nodes(found[0], relied.name))
+    except PatchProblem as e:
+        detail = f"{e}; used by {', '.join(relied.read_by)}"
+        return Finding(relied.id, version, e.status, detail)
+    seen = is_reviewed(inventory.anchors, relied.id, relied.scope, shape)
+    if seen:
+        return Finding(relied.id, version, OK)
+    detail = f"not as last reviewed: look, then `ack {relied.id}`; used by "
+    return Finding(relied.id, version, DRIFT, detail + ", ".join(relied.read_by))
 
 
 def _verdict(id_: str, version: Version, drifted: Sequence[str]) -> Finding:

@@ -108,13 +108,13 @@ def _ack(layout: Layout, args: argparse.Namespace) -> int:
         print("Nothing is recorded: no note says what the review found.")
         return NEEDS_A_PERSON
     today = datetime.date.today().isoformat()
-    new = [Anchor(r.id, r.scope, str(version), r.fingerprint, today, note) for r in drifted]
+    new = [Anchor(r.id, r.scope, r.version, r.fingerprint, today, note) for r in drifted]
     anchors = record(inventory.anchors, new)
     for anchor in new:
-        print(f"{anchor.id}: {anchor.scope} as in {version} is recorded as reviewed")
+        print(f"{anchor.id}: {anchor.scope} as in {anchor.version} is recorded as reviewed")
     gone = orphans(anchors, inventory.scopes())
     for anchor in gone:
-        print(f"{anchor.id}: the review of {anchor.scope}, which is edited no more, is forgotten")
+        print(f"{anchor.id}: the review of {anchor.scope}, which is declared no more, is forgotten")
     if new or gone:
         write_anchors(layout.anchors, [a for a in anchors if a not in gone])
     return 0
@@ -160,7 +160,9 @@ def _parser() -> argparse.ArgumentParser:
     fetch = command("fetch", _fetch, "lay upstream sources pristine under vendor/upstream/VERSION")
     fetch.add_argument("version", nargs="+", metavar="VERSION")
 
-    check = command("verify", _verify, "check all patches and overrides; prints the table")
+    check = command(
+        "verify", _verify, "check all patches, overrides and private names; prints the table"
+    )
     check.add_argument(
         "version",
         nargs="*",
@@ -183,7 +185,9 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--version", help="default: the locked version")
 
     ack = command(
-        "ack", _ack, "show how the scopes of a patch or override changed, and record the review"
+        "ack",
+        _ack,
+        "show how the scopes of a patch, override or private name changed; record the review",
     )
     ack.add_argument("id", nargs="+", metavar="ID")
     ack.add_argument("--version", help="default: the locked version")

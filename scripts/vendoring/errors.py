@@ -41,7 +41,7 @@ class UnsupportedVersion(VendoringError):
 
 
 class UnknownId(VendoringError):
-    """The command line names a patch or override that does not exist."""
+    """The command line names a patch, override or private name that is not declared."""
 
 
 class InvalidConfig(VendoringError):
@@ -51,9 +51,13 @@ class InvalidConfig(VendoringError):
 
 
 class InvalidPatch(VendoringError):
-    """A patch, series or override file is malformed; names the field and what is allowed."""
+    """A patch, series or declaration file is malformed; names the field and what is allowed."""
 
     exit_code = NEEDS_A_PERSON
+
+
+class NotInstalled(VendoringError):
+    """A package that our code relies on is not there to be looked at."""
 
 
 class ProbesNotRunnable(VendoringError):

@@ -17,6 +17,9 @@ from .versions import VersionRange
 Reason = Literal["temporary", "not-upstreamable", "permanent"]
 DEFAULT_DROP_WHEN = "the probe passes on bare upstream"
 OVERRIDES_FILE = "overrides.toml"
+RELIES_FILE = "relies-on.toml"
+# What lies beside the patches and is none.
+DECLARATIONS = frozenset({OVERRIDES_FILE, RELIES_FILE})
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def _range(value: object, where: str) -> VersionRange:
         raise InvalidPatch(f"{where}: {e}") from e
 
 
-def _texts(value: object, where: str) -> tuple[str, ...]:
+def texts_field(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise InvalidPatch(f"{where} must be a list of strings")
     return tuple(text_field(item, where) for item in value)
@@ -103,14 +106,14 @@ _FIELDS: dict[str, _Field] = {
     "description": _Field("description", text_field),
     "reason": _Field("reason", _reason),
     "why-not-subclass": _Field("why_not_subclass", text_field),
-    "bug": _Field("bug", _texts, required=False),
+    "bug": _Field("bug", texts_field, required=False),
     "forwarded": _Field("forwarded", _forwarded),
     "applied-upstream": _Field("applied_upstream", text_field, required=False),
     "applies-to": _Field("applies_to", _range),
     "last-update": _Field("last_update", date_field),
     "probe": _Field("probe", text_field),
     "drop-when": _Field("drop_when", text_field, required=False),
-    "requires": _Field("requires", _texts, required=False),
+    "requires": _Field("requires", texts_field, required=False),
     "edit": _Field("edits", _edits),
 }
 PATCH_FIELDS = tuple(_FIELDS)
@@ -167,7 +170,7 @@ def load_series(folder: Path) -> list[Patch]:
     those it requires. Raises InvalidPatch.
     """
     series = folder / "series"
-    files = {p.name for p in folder.glob("*.toml")} - {OVERRIDES_FILE}
+    files = {p.name for p in folder.glob("*.toml")} - DECLARATIONS
     if not series.exists():
         if files:
             raise InvalidPatch(f"{folder.name}: has patches but no series file")

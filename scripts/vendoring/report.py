@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from .check import (
@@ -24,6 +26,12 @@ from .errors import NEEDS_A_PERSON
 from .versions import Version
 
 SCHEMA = 1
+
+# The same where a private name of others is concerned.
+TO_DO_RELIED = {
+    "NOT-FOUND": "read the new source: mend what uses the name, then declare what it uses now",
+    DRIFT: "read what it is now and what uses it, then record the review with --note",
+}
 
 # What a person has to do about a status; the long form is in patches/README.md.
 TO_DO = {
@@ -77,10 +85,21 @@ class Report:
         mine = [f.version for f in self.findings if f.id == id_ and f.status == OBSOLETE]
         return min(mine, default=None)
 
+    def to_do(self, finding: Finding) -> str:
+        """What a person has to do about a finding."""
+        if finding.id in self._places:
+            return TO_DO_RELIED.get(finding.status, TO_DO[finding.status])
+        return TO_DO[finding.status]
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        """The id of each private name, and the target or module that it is of."""
+        return {r.id: r.where for r in self.inventory.relied}
+
     # -- text
 
     def table(self) -> str:
-        """Patch by version, as text."""
+        """Patch by version, as text; the private names of one module share a row."""
         header = ["", *self._columns()]
         rows = [header, *self._rows()]
         widths = [max(len(row[c]) for row in rows) for c in range(len(header))]
@@ -102,7 +121,7 @@ class Report:
         for f in self.problems:
             lines.append(f"{f.id} on {f.version}: {f.status}: {f.detail}")
             lines += [f"    {f.reason}"] if f.reason else []
-            lines.append(f"    to do: {TO_DO[f.status]}")
+            lines.append(f"    to do: {self.to_do(f)}")
         for patch in self.inventory.patches:
             first = self.obsolete_from(patch.id)
             if first is not None:
@@ -155,6 +174,10 @@ class Report:
                 {"id": o.id, "target": o.target, "results": self._results(by_id.get(o.id, []))}
                 for o in self.inventory.overrides
             ],
+            "relies_on": [
+                {"id": r.id, "where": r.where, "results": self._results(by_id.get(r.id, []))}
+                for r in self.inventory.relied
+            ],
             "imports": self._results(by_id.get(IMPORTS, [])),
             "problems": [
                 {
@@ -162,7 +185,7 @@ class Report:
                     "version": str(f.version),
                     "status": f.status,
                     "detail": f.detail,
-                    "to_do": TO_DO[f.status],
+                    "to_do": self.to_do(f),
                 }
                 for f in self.problems
             ],
@@ -181,7 +204,7 @@ class Report:
         if self.problems:
             lines += ["", "Needs a person:", ""]
             lines += [
-                f"- `{f.id}` on {f.version}: {f.status}. {_sentence(TO_DO[f.status])}"
+                f"- `{f.id}` on {f.version}: {f.status}. {_sentence(self.to_do(f))}"
                 for f in self.problems
             ]
         gone = [
@@ -199,10 +222,21 @@ class Report:
         return [f"{v}{'*' if v == self.locked else ''}" for v in self.versions]
 
     def _rows(self) -> list[list[str]]:
-        return [
-            [id_, *({f.version: f.status for f in found}.get(v, "") for v in self.versions)]
-            for id_, found in self._by_id().items()
-        ]
+        rows: list[list[str]] = []
+        shared: dict[str, list[list[Finding]]] = {}
+        for id_, found in self._by_id().items():
+            if id_ in self._places:
+                shared.setdefault(self._places[id_], []).append(found)
+            else:
+                by_version = {f.version: f.status for f in found}
+                rows.append([id_, *(by_version.get(v, "") for v in self.versions)])
+        for where, names in shared.items():
+            cells = [
+                _in_one_cell([f.status for found in names for f in found if f.version == v])
+                for v in self.versions
+            ]
+            rows.append([f"{where}: private names ({len(names)})", *cells])
+        return rows
 
     def _by_id(self) -> dict[str, list[Finding]]:
         found: dict[str, list[Finding]] = {}
@@ -220,6 +254,14 @@ class Report:
             }
             for f in sorted(findings, key=lambda f: f.version)
         }
+
+
+def _in_one_cell(statuses: Sequence[str]) -> str:
+    """`OK`, or what is not, and how often."""
+    wrong = Counter(s for s in statuses if s not in (OK, NOT_APPLICABLE))
+    if wrong:
+        return ", ".join(f"{number} {status}" for status, number in sorted(wrong.items()))
+    return OK if OK in statuses else "".join(statuses[:1])
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -9,30 +9,38 @@ from __future__ import annotations
 import ast
 import copy
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
 
 from . import engine
 from .anchors import Anchor, is_reviewed
-from .check import Inventory, Upstream
-from .errors import UnknownId, VendoringError
+from .check import Inventory, Upstream, is_upstreams, relied_source
+from .errors import UnknownId, UnsupportedVersion, VendoringError
 from .layout import Layout
 from .overrides import Override, check_override
 from .patchfile import Patch
+from .relies import Relied, relied_nodes
 from .source import DEFINITIONS, Source, docstring_of, fingerprint
 from .versions import Version
+
+Item: TypeAlias = "Patch | Override | Relied"
 
 
 @dataclass(frozen=True)
 class ScopeReview:
-    """One scope of a patch or override on the version under review.
+    """One scope of a patch, override or private name on the version under review.
 
-    `before` is the last review on an older (else on any) version; None when there was none.
-    `difference` are the lines of a unified diff against it.
+    `version` is upstream's, or that of what is only installed. `before` is the last review on an
+    older (else on any) version; None when there was none. `difference` are the lines of a unified
+    diff against it.
     """
 
     id: str
     scope: str
+    version: str
     fingerprint: str
     is_reviewed: bool
     place: str
@@ -52,37 +60,39 @@ class ScopeReview:
 
 
 def review(layout: Layout, inventory: Inventory, id_: str, version: Version) -> list[ScopeReview]:
-    """Every scope of a patch or override on one version.
+    """Every scope of a patch, override or private name on one version.
 
     Raises UnknownId, a leaf of PatchProblem when a scope is not there any more, or another
     VendoringError when upstream cannot be had.
     """
     item = _find(inventory, id_)
-    scopes = [item.scope] if isinstance(item, Override) else engine.edited_scopes(item)
-    target = inventory.targets.get(item.target)
-    upstream = Upstream.of(layout, version)
-    source = upstream.source(target)
-    if source is None:
+    scopes = engine.edited_scopes(item) if isinstance(item, Patch) else [item.scope]
+    located = _source(layout, inventory, item, version)
+    if located is None:
         return []
+    source, reviewed_version = located
     reviews = []
     for scope in scopes:
         nodes = _nodes(source, item, scope)
         found = fingerprint(*nodes)
         known = is_reviewed(inventory.anchors, id_, scope, found)
-        before = None if known else _last_review(inventory.anchors, id_, scope, version)
+        before = None if known else _last_review(inventory.anchors, id_, scope, reviewed_version)
         difference: list[str] = []
         if before is not None:
             old = _text_then(layout, inventory, item, before)
             if old is not None:
-                difference = _diff(old, _text(nodes), before.version, str(version))
-        line = getattr(source.scope(scope), "lineno", 1)
+                difference = _diff(old, _text(nodes), before.version, reviewed_version)
+        inner = nodes if isinstance(item, Relied) else [source.scope(scope)]
+        lines = (getattr(n, "lineno", 0) for top in inner for n in ast.walk(top))
+        line = next(filter(None, lines), 1)
         reviews.append(
             ScopeReview(
                 id=id_,
                 scope=scope,
+                version=reviewed_version,
                 fingerprint=found,
                 is_reviewed=known,
-                place=f"{layout.pristine.relative_to(layout.root)}/{version}/{source.name}:{line}",
+                place=f"{_place(layout, source, version)}:{line}",
                 before=before,
                 difference=tuple(difference),
             )
@@ -90,47 +100,77 @@ def review(layout: Layout, inventory: Inventory, id_: str, version: Version) -> 
     return reviews
 
 
-def _find(inventory: Inventory, id_: str) -> Patch | Override:
-    items: list[Patch | Override] = [*inventory.patches, *inventory.overrides]
+def _find(inventory: Inventory, id_: str) -> Item:
+    items: list[Item] = [*inventory.patches, *inventory.overrides, *inventory.relied]
     for item in items:
         if item.id == id_:
             return item
-    raise UnknownId(f"{id_!r} is neither a patch nor an override (patches/ has them all)")
+    raise UnknownId(f"{id_!r} is no patch, override or private name that is declared in patches/")
 
 
-def _nodes(source: Source, item: Patch | Override, scope: str) -> list[ast.AST]:
+def _source(
+    layout: Layout, inventory: Inventory, item: Item, version: Version
+) -> tuple[Source, str] | None:
+    """The file of an item and the version of it; None where upstream has no such module."""
+    upstream = Upstream.of(layout, version)
+    if isinstance(item, Relied):
+        found = relied_source(inventory, upstream, item)
+        return None if found is None else (found[0], found[1] or str(version))
+    source = upstream.source(inventory.targets.get(item.target))
+    return None if source is None else (source, str(version))
+
+
+def _place(layout: Layout, source: Source, version: Version) -> str:
+    if Path(source.name).is_absolute():
+        return source.name  # installed
+    return f"{layout.pristine.relative_to(layout.root)}/{version}/{source.name}"
+
+
+def _nodes(source: Source, item: Item, scope: str) -> list[ast.AST]:
+    if isinstance(item, Relied):
+        return relied_nodes(source, scope)
     if isinstance(item, Override):
         check_override(source, item)
         return [source.scope(scope)]
     return engine.reviewed_nodes(source, item, scope)
 
 
-def _last_review(
-    anchors: Sequence[Anchor], id_: str, scope: str, version: Version
-) -> Anchor | None:
+def _last_review(anchors: Sequence[Anchor], id_: str, scope: str, version: str) -> Anchor | None:
     """The review to compare with: of the nearest older version, else of the nearest newer one."""
-    mine = [(Version.parse(a.version), a) for a in anchors if (a.id, a.scope) == (id_, scope)]
-    older = [pair for pair in mine if pair[0] <= version]
-    newer = [pair for pair in mine if pair[0] > version]
+    here = _order(version)
+    mine = [(_order(a.version), a) for a in anchors if (a.id, a.scope) == (id_, scope)]
+    older = [pair for pair in mine if pair[0] <= here]
+    newer = [pair for pair in mine if pair[0] > here]
     if older:
         return max(older)[1]
     return min(newer)[1] if newer else None
 
 
+def _order(version: str) -> tuple[int, ...]:
+    """What is only installed may have any form of version: its numbers, in order."""
+    try:
+        parsed = Version.parse(version)
+    except UnsupportedVersion:
+        return tuple(map(int, re.findall(r"\d+", version)))
+    return (parsed.major, parsed.minor, parsed.patch, *parsed.stage)
+
+
 def _text_then(
-    layout: Layout, inventory: Inventory, item: Patch | Override, before: Anchor
+    layout: Layout, inventory: Inventory, item: Item, before: Anchor
 ) -> list[str] | None:
     """The scope as it was reviewed; None where it cannot be found any more."""
+    if isinstance(item, Relied) and not is_upstreams(item):
+        return None  # only one version is installed
     try:
-        upstream = Upstream.of(layout, Version.parse(before.version))
-        source = upstream.source(inventory.targets.get(item.target))
-        if source is None:
+        located = _source(layout, inventory, item, Version.parse(before.version))
+        if located is None:
             return None
+        source, _ = located
         # Not `_nodes`: the parameters of an override may be what has changed since.
         nodes: list[ast.AST] = (
             [source.scope(before.scope)]
             if isinstance(item, Override)
-            else engine.reviewed_nodes(source, item, before.scope)
+            else _nodes(source, item, before.scope)
         )
         return _text(nodes) if fingerprint(*nodes) == before.fingerprint else None
     except VendoringError:

@@ -15,7 +15,7 @@ from .hashing import digest_of
 from .imports import rewrite_imports
 from .layout import Layout
 from .locks import locked_pins, locked_version, pins_for
-from .patchfile import OVERRIDES_FILE, Patch, load_all
+from .patchfile import DECLARATIONS, Patch, load_all
 from .sbom import FILE_NAME as SBOM_FILE
 from .sbom import render_sbom
 from .source import check_compiles
@@ -67,7 +67,7 @@ def inputs_digest(layout: Layout) -> str:
     files = [layout.lock, layout.targets, layout.project / "pyproject.toml"]
     files += sorted(layout.scripts.glob("*.py"))
     files += sorted(layout.patches.glob("*/series"))
-    files += [p for p in sorted(layout.patches.glob("*/*.toml")) if p.name != OVERRIDES_FILE]
+    files += [p for p in sorted(layout.patches.glob("*/*.toml")) if p.name not in DECLARATIONS]
     return digest_of((f.relative_to(layout.root).as_posix(), f) for f in files)
 
 

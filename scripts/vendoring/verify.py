@@ -1,4 +1,4 @@
-"""Verification: every patch and override on every version, and every probe bare and patched."""
+"""Verification: all that is declared on every version, and every probe bare and patched."""
 
 from __future__ import annotations
 
@@ -74,18 +74,20 @@ def verify(
 
 
 def _with_leaks(layout: Layout, inventory: Inventory, findings: Sequence[Finding]) -> list[Finding]:
-    """LEAK for patches and overrides whose file shares a run of tokens with upstream."""
+    """LEAK for patches and declarations whose file shares a run of tokens with upstream."""
     upstream = UpstreamText.of_locked(layout)
     allowed = {entry.path for entry in load_allowed(layout.allowed_overlaps)}
     files = {p.id: f"{layout.patches.name}/{p.id}.toml" for p in inventory.patches}
     for override in inventory.overrides:
         files[override.id] = f"{layout.patches.name}/{override.folder}/{OVERRIDES_FILE}"
+    files.update({r.id: f"{layout.patches.name}/{r.file}" for r in inventory.relied})
+    overlaps = {
+        name: upstream.overlaps(name, (layout.root / name).read_text("utf-8"))
+        for name in {files[f.id] for f in findings} - allowed
+    }
     result = []
     for finding in findings:
-        name = files[finding.id]
-        text = (layout.root / name).read_text("utf-8")
-        overlaps = [] if name in allowed else upstream.overlaps(name, text)
-        if overlaps:
-            finding = replace(finding, status=LEAK, detail=str(overlaps[0]))
+        if found := overlaps.get(files[finding.id]):
+            finding = replace(finding, status=LEAK, detail=str(found[0]))
         result.append(finding)
     return result

@@ -78,7 +78,7 @@ def entry(id_: str, old: str, new: str) -> dict[str, object]:
     return {"id": id_, "results": {v: {"status": s, "counts": counts} for v, s in statuses.items()}}
 
 
-def test_the_table_has_every_patch_and_the_overrides_that_are_not_fine() -> None:
+def test_the_table_has_every_patch_and_what_else_is_not_fine() -> None:
     told = outcome()
     told.report = {
         "patches": [
@@ -91,15 +91,20 @@ def test_the_table_has_every_patch_and_the_overrides_that_are_not_fine() -> None
             entry("google/A.stop", "OK", "OK"),
             entry("google/A.new", "NOT-FOUND", "OK"),
         ],
+        "relies_on": [
+            entry("google-realtime:A._x", "OK", "NOT-FOUND"),
+            entry("google-realtime:A._y", "OK", "OK"),
+        ],
     }
     told.report_before = told.report
-    assert told.changelog_entry().splitlines()[-6:] == [
+    assert told.changelog_entry().splitlines()[-7:] == [
         "|  | 1.8.1 | 1.8.2 |",
         "| --- | --- | --- |",
         "| google/sample | OK | OK |",
         "| google/gone | OK | OBSOLETE |",
         "| google/A.run | OK | DRIFT |",
-        "| all others (2 overrides) | 1 not OK | OK |",
+        "| google-realtime:A._x | OK | NOT-FOUND |",
+        "| all others (3 overrides and private names) | 1 not OK | OK |",
     ]
     assert "google/A.stop" not in told.text()
     assert "google/old" not in told.text()

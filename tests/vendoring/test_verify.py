@@ -317,7 +317,7 @@ def test_only_the_locked_version_decides(here: Checkout) -> None:
             2,
             "there is no patch 'google/nothing' (known: google/sample)",
         ),
-        (["ack", "google/nothing", "--note", "x"], 2, "neither a patch nor an override"),
+        (["ack", "google/nothing", "--note", "x"], 2, "is no patch, override or private name"),
         (["show", "google/gone"], 2, "there is no patch"),
         (["verify", "--static", "--json", "no/such/folder/x.json"], 2, "its folder must exist"),
         (["verify", "1.9.0"], 2, "upstream 1.9.0 is outside the supported range"),
