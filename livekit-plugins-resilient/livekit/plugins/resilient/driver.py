@@ -113,8 +113,6 @@ class Driver:
         """When the microphone last sounded like speech; None for never."""
         self.speech_since: float | None = None
         """When it first did since the server last spoke of the call; None for not since then."""
-        self.slept_s = 0.0
-        """Seconds that the event loop was blocked while a connection served."""
         self.watch: Callable[[], None] | None = None
         """Called whenever something may have changed."""
 
@@ -302,7 +300,6 @@ class Driver:
         if late_s >= LATE_AFTER_S:
             self._timer.cancel()
             self._timer = None
-            self.slept_s += late_s
             self._waiting.append(f.LoopStalled(now, late_s))
             if late_s >= STALL_TOLD_S:
                 self.tell(LoopStalled(now, late_s))

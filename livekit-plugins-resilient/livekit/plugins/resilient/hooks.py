@@ -18,9 +18,9 @@ __all__ = [
     "adopt_options",
     "duration_of",
     "options_of",
+    "received",
     "reply_timeout",
     "sent",
-    "takes",
 ]
 
 
@@ -34,7 +34,7 @@ class _Model(Protocol):
 
 
 class _GoogleDriver(Protocol):
-    def _takes(self, message: object) -> bool: ...
+    def _received(self, message: object) -> None: ...
     def _sent(self, message: object) -> None: ...
 
 
@@ -67,9 +67,9 @@ def duration_of(model: object) -> NotGivenOr[float | None]:
     return cast("_Model", model)._given_duration
 
 
-def takes(session: _GoogleDriver, message: object) -> bool:
-    """Called with every server message; False has upstream ignore it."""
-    return session._takes(message)
+def received(session: _GoogleDriver, message: object) -> None:
+    """Called with every server message before upstream handles what is left in it."""
+    session._received(message)
 
 
 def sent(session: _GoogleDriver, message: object) -> None:

@@ -306,8 +306,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     # -- what the server sends
 
-    def _takes(self, message: object) -> bool:
-        """Sees every server message before upstream does; False has it ignored."""
+    def _received(self, message: object) -> None:
+        """Sees every server message before upstream does; takes out what it shall not handle."""
         assert isinstance(message, types.LiveServerMessage)
         self._message = message
         now = self._driver.now
@@ -328,7 +328,6 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._note_stop(message.server_content)
         self._end_past_turn(message)
         self._late.strip(message)
-        return True
 
     def _note_stop(self, content: types.LiveServerContent | None) -> None:
         generation = self._current_generation
