@@ -17,7 +17,7 @@ from .check import (
     REDUNDANT,
     Finding,
 )
-from .matrix import Runs, is_historical
+from .matrix import Runs
 from .patchfile import Patch
 from .probes import Probed, TreeRun
 from .versions import Version
@@ -25,9 +25,7 @@ from .versions import Version
 _NOT_RUN = Probed("invalid", "it was not run")
 
 
-def judge_all(
-    findings: Sequence[Finding], patches: Sequence[Patch], locked: Version, runs: Runs
-) -> list[Finding]:
+def judge_all(findings: Sequence[Finding], patches: Sequence[Patch], runs: Runs) -> list[Finding]:
     """The findings after the probes.
 
     A probe that passes on bare upstream makes its patch obsolete only if it passes on every newer
@@ -35,7 +33,7 @@ def judge_all(
     """
     by_id = {p.id: p for p in patches}
     judged = [
-        judge(f, by_id[f.id], locked, runs) if f.id in by_id and _was_probed(f, runs) else f
+        judge(f, by_id[f.id], runs) if f.id in by_id and _was_probed(f, runs) else f
         for f in findings
     ]
     failing: dict[str, Version] = {}
@@ -59,7 +57,7 @@ def _was_probed(finding: Finding, runs: Runs) -> bool:
     return (finding.version, "bare", "") in runs and (excluded or finding.status in (OK, DRIFT))
 
 
-def judge(finding: Finding, patch: Patch, locked: Version, runs: Runs) -> Finding:
+def judge(finding: Finding, patch: Patch, runs: Runs) -> Finding:
     """The finding on one patch and release after the probes."""
     version = finding.version
     bare = runs[version, "bare", ""]
@@ -69,8 +67,6 @@ def judge(finding: Finding, patch: Patch, locked: Version, runs: Runs) -> Findin
     after = _of(runs[version, "patched", ""], patch)
     if not finding.applied:
         return _judge_excluded(finding, patch, before, after)
-    if is_historical(patch, locked):
-        after = _of(runs[version, "alone", patch.id], patch)
     for probed, where in ((before, "bare"), (after, "patched")):
         if probed.outcome == "invalid":
             detail = f"{patch.probe} is missing or could not be set up on {where} upstream"

@@ -2,8 +2,6 @@
 
 - bare: no patches;
 - patched: every patch that applies;
-- alone: one patch that is for older releases only. Our drivers are written for the locked release
-  and may not run on the older one, so such a patch is proven on upstream's own class;
 - without: on the locked release, the series minus one patch, to find those that do nothing. Only
   for patches that are as they should be otherwise.
 """
@@ -29,7 +27,7 @@ from .probes import TreeRun, build_overlay, copy_package, run_probes
 from .versions import Version
 
 Log: TypeAlias = Callable[[str], None]
-Kind: TypeAlias = Literal["bare", "patched", "alone", "without"]
+Kind: TypeAlias = Literal["bare", "patched", "without"]
 
 # The probes mostly wait for one process each; more at a time only slow each other down.
 WORKERS = max(1, min(2, os.cpu_count() or 1))
@@ -39,8 +37,8 @@ WORKERS = max(1, min(2, os.cpu_count() or 1))
 class Tree:
     """One tree to probe: a release, a choice of patches, and the probes to run on it.
 
-    `about` is the id of the patch that an "alone" or "without" tree is made for. `then` are the
-    probes that run as well if all of `probes` pass.
+    `about` is the id of the patch that a "without" tree is made for. `then` are the probes that
+    run as well if all of `probes` pass.
     """
 
     version: Version
@@ -61,9 +59,7 @@ class Tree:
 Runs: TypeAlias = dict[tuple[Version, Kind, str], TreeRun]
 
 
-def trees_for(
-    inventory: Inventory, version: Version, locked: Version, findings: Sequence[Finding]
-) -> list[Tree]:
+def trees_for(inventory: Inventory, version: Version, findings: Sequence[Finding]) -> list[Tree]:
     """The trees of one release. `findings` are the static ones: what did not fit is left out."""
     fits = {f.id for f in findings if f.applied and f.status in (OK, DRIFT)}
     there = [
@@ -76,13 +72,7 @@ def trees_for(
     probes = tuple(p.probe for p in there)
     if not there:
         return []
-    trees = [Tree(version, "bare", (), probes), Tree(version, "patched", series, probes)]
-    for patch in series:
-        if is_historical(patch, locked):
-            needed = {patch.id, *patch.requires}
-            chosen = tuple(p for p in series if p.id in needed)
-            trees.append(Tree(version, "alone", chosen, (patch.probe,), patch.id))
-    return trees
+    return [Tree(version, "bare", (), probes), Tree(version, "patched", series, probes)]
 
 
 def trees_without(
@@ -101,11 +91,6 @@ def trees_without(
         others = tuple(p.probe for p in rest)
         trees.append(Tree(version, "without", rest, (patch.probe,), patch.id, others))
     return trees
-
-
-def is_historical(patch: Patch, locked: Version) -> bool:
-    """Whether a patch is for older releases only, so that the package does not ship it."""
-    return locked not in patch.applies_to
 
 
 def run_all(layout: Layout, trees: Sequence[Tree], locked: Version, log: Log) -> Runs:

@@ -39,7 +39,7 @@ TO_DO = {
     "AMBIGUOUS": "add facts to the selector until one place is left",
     "REFUSED": "the edit cannot be made safely there; the detail says why",
     DRIFT: "look at the change with --ack ID, then record the review with --note",
-    OBSOLETE: "narrow applies-to to the older versions, or drop the patch and its probe",
+    OBSOLETE: "drop the patch and its probe; where only a newer release is so, narrow applies-to",
     MISSING: "widen applies-to: the fault is there, and the patch is not",
     "INEFFECTIVE": "the patch is in the wrong place now, or the probe found something else",
     REDUNDANT: "drop the patch: the others do its work",

@@ -59,12 +59,12 @@ def verify(
         log(f"checking upstream {version}")
         found = check_version(layout, inventory, version)
         moved = check_modules(layout, inventory, version)
-        trees += [] if moved else trees_for(inventory, version, locked, found)
+        trees += [] if moved else trees_for(inventory, version, found)
         findings += moved
         findings += _with_leaks(layout, inventory, found) if version == locked else found
     if probes and trees:
         runs = run_all(layout, trees, locked, log)
-        findings = judge_all(findings, inventory.patches, locked, runs)
+        findings = judge_all(findings, inventory.patches, runs)
         extra = trees_without(inventory, locked, findings)
         findings = judge_necessity(findings, run_all(layout, extra, locked, log))
         for version in ordered:

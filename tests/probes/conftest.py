@@ -38,16 +38,3 @@ def openai_model() -> Any:
 def inference_model() -> Any:
     """The LiveKit Inference model class."""
     return inference.RealtimeModel if BARE else resilient.inference.RealtimeModel
-
-
-@pytest.fixture
-def google_engine(request: pytest.FixtureRequest) -> Any:
-    """The vendored Gemini model class itself, for a patch of releases that our driver is not for.
-
-    Such a probe runs on bare upstream, or where its patch is in.
-    """
-    probe = request.path
-    patch = f"{probe.parent.name}/{probe.stem.removeprefix('test_').replace('_', '-')}"
-    if PATCHES and patch not in PATCHES:
-        pytest.skip(f"{patch} is for other releases of upstream")
-    return realtime_api.RealtimeModel

@@ -17,7 +17,6 @@ from vendoring.targets import Origin, Target, TargetMap
 from vendoring.versions import Version, VersionRange
 
 V0, V1, V2, V3 = (Version(1, 8, n) for n in range(4))
-LOCKED = V2
 EDIT = {"op": "remove", "in": "f", "at": {"kind": "Return"}}
 
 
@@ -34,16 +33,14 @@ def runs_of(
     patch: Patch,
     bare: Mapping[Version, Outcome],
     patched: Mapping[Version, Outcome],
-    alone: Mapping[Version, Outcome] | None = None,
 ) -> Runs:
     runs: Runs = {(v, "bare", ""): run(patch, outcome, "why") for v, outcome in bare.items()}
     runs.update({(v, "patched", ""): run(patch, o, "why") for v, o in patched.items()})
-    runs.update({(v, "alone", patch.id): run(patch, o) for v, o in (alone or {}).items()})
     return runs
 
 
 def verdicts(patch: Patch, findings: list[Finding], runs: Runs) -> dict[Version, str]:
-    return {f.version: f.status for f in judge_all(findings, [patch], LOCKED, runs)}
+    return {f.version: f.status for f in judge_all(findings, [patch], runs)}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +66,7 @@ def test_a_probe_must_fail_bare_and_pass_patched(
 
 def test_a_failing_probe_says_why(patch: Patch) -> None:
     runs = runs_of(patch, {V2: "failed"}, {V2: "failed"})
-    (finding,) = judge_all([Finding(patch.id, V2, OK)], [patch], LOCKED, runs)
+    (finding,) = judge_all([Finding(patch.id, V2, OK)], [patch], runs)
     assert finding.reason == "why"
 
 
@@ -84,7 +81,7 @@ def test_a_fault_that_came_later_makes_nothing_obsolete(patch: Patch) -> None:
     bare: dict[Version, Outcome] = {V0: "passed", V1: "passed", V2: "failed"}
     runs = runs_of(patch, bare, dict.fromkeys(bare, "passed"))
     findings = [Finding(patch.id, v, s) for v, s in ((V0, DRIFT), (V1, OK), (V2, OK))]
-    judged = judge_all(findings, [patch], LOCKED, runs)
+    judged = judge_all(findings, [patch], runs)
     assert [f.status for f in judged] == [DRIFT, OK, OK]
     assert judged[1].detail == "its probe passes without it here, but not on 1.8.2"
 
@@ -106,21 +103,6 @@ def test_a_release_that_a_patch_leaves_out_should_not_have_its_fault(
     runs = runs_of(patch, {V2: bare}, {V2: patched})
     findings = [Finding(patch.id, V2, NOT_APPLICABLE, applied=False)]
     assert verdicts(patch, findings, runs) == {V2: verdict}
-
-
-def test_a_patch_for_older_releases_only_is_proven_alone(make_patch: PatchMaker) -> None:
-    """Our drivers need not run on those releases, so the patched tree says nothing of it."""
-    patch = make_patch(EDIT, **{"applies-to": "<1.8.1"})
-    bare: dict[Version, Outcome] = {V0: "failed", V1: "passed", V2: "passed"}
-    findings = [
-        Finding(patch.id, V0, OK),
-        Finding(patch.id, V1, NOT_APPLICABLE, applied=False),
-        Finding(patch.id, V2, NOT_APPLICABLE, applied=False),
-    ]
-    good = runs_of(patch, bare, dict.fromkeys(bare, "failed"), {V0: "passed"})
-    assert verdicts(patch, findings, good) == {V0: OK, V1: "OBSOLETE", V2: "OBSOLETE"}
-    bad = runs_of(patch, bare, dict.fromkeys(bare, "passed"), {V0: "failed"})
-    assert verdicts(patch, findings, bad)[V0] == "INEFFECTIVE"
 
 
 def test_a_patch_is_redundant_where_every_probe_passes_without_it(make_patch: PatchMaker) -> None:
@@ -165,26 +147,23 @@ def ids(tree: Tree) -> tuple[str, list[str]]:
 
 def test_the_trees_of_a_release(make_patch: PatchMaker) -> None:
     new = make_patch(EDIT, name="google/new")
-    base = make_patch(EDIT, name="google/base", **{"applies-to": "<1.8.2"})
-    old = make_patch(EDIT, name="google/old", requires=["google/base"], **{"applies-to": "<1.8.2"})
+    old = make_patch(EDIT, name="google/old", **{"applies-to": "<1.8.2"})
+    newer = make_patch(EDIT, name="google/newer", **{"applies-to": ">=1.8.2"})
     broken = make_patch(EDIT, name="google/broken")
-    inventory = inventory_of(new, base, old, broken)
-    statuses = {new.id: DRIFT, base.id: OK, old.id: OK, broken.id: "NOT-FOUND"}
-    trees = trees_for(inventory, V1, LOCKED, [Finding(i, V1, s) for i, s in statuses.items()])
+    inventory = inventory_of(new, old, newer, broken)
+    statuses = {new.id: DRIFT, old.id: OK, broken.id: "NOT-FOUND"}
+    trees = trees_for(inventory, V1, [Finding(i, V1, s) for i, s in statuses.items()])
     assert [ids(t) for t in trees] == [
         ("bare", []),
-        ("patched", [new.id, base.id, old.id]),
-        ("alone", [base.id]),
-        ("alone", [base.id, old.id]),
+        ("patched", [new.id, old.id]),
     ]
-    assert broken.probe not in trees[0].probes
-    assert trees[3].probes == (old.probe,)
+    assert trees[0].probes == trees[1].probes == (new.probe, old.probe, newer.probe)
 
 
 def test_a_release_without_the_module_has_nothing_to_probe(make_patch: PatchMaker) -> None:
     patch = make_patch(EDIT)
     findings = [Finding(patch.id, V0, NOT_APPLICABLE, applied=False)]
-    assert trees_for(inventory_of(patch), V0, LOCKED, findings) == []
+    assert trees_for(inventory_of(patch), V0, findings) == []
 
 
 def test_each_good_patch_is_left_out_once_unless_another_requires_it(

@@ -386,6 +386,12 @@ def test_the_real_patches_apply_to_the_locked_version() -> None:
     assert [f for f in findings if f.status not in ("OK", "DRIFT", "-")] == []
 
 
+def test_no_patch_is_for_other_releases_than_the_one_that_is_shipped() -> None:
+    layout = Layout.here()
+    locked = locked_version(layout)
+    assert [p.id for p in Inventory.load(layout).patches if locked not in p.applies_to] == []
+
+
 def test_every_probe_belongs_to_a_patch_and_every_patch_has_one() -> None:
     layout = Layout.here()
     found = {
