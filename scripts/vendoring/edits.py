@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from .errors import InvalidPatch
 from .selectors import Selector, parse_selector
-from .source import MODULE_SCOPE
 
-BODY = "__BODY__"
 # The substance belongs in our linted modules; a patch only calls it.
 MAX_CODE_LINES = 3
 
@@ -22,8 +20,6 @@ class Edit:
     op: str
     scope: str
     at: Selector | None = None
-    after: Selector | None = None
-    before: Selector | None = None
     code: str = ""
     name: str = ""
     value: str = ""
@@ -32,7 +28,7 @@ class Edit:
         """The code that this edit adds, as statements."""
         if self.op == "set-kwarg":
             return self.value
-        return self.code.replace(BODY, "pass")
+        return self.code
 
 
 # -- the form
@@ -48,21 +44,11 @@ class Form:
 
 
 OPERATIONS: dict[str, Form] = {
-    "insert-before": Form(("in", "at", "code")),
     "insert-after": Form(("in", "at", "code")),
     "insert-first": Form(("in", "code"), ("at",)),
-    "insert-last": Form(("in", "code"), ("at",)),
-    "replace": Form(("in", "at", "code")),
-    "remove": Form(("in", "at")),
-    "replace-body": Form(("in", "code")),
-    "wrap": Form(("in", "at", "code")),
-    "move": Form(("in", "at"), ("after", "before")),
     "set-kwarg": Form(("in", "at", "name", "value")),
     "replace-expr": Form(("in", "at", "code"), code="expression"),
-    "guard": Form(("in", "at", "code"), code="expression"),
-    "decorate": Form(("in", "code"), code="expression"),
     "add-parameter": Form(("in", "code"), code="parameter"),
-    "add-import": Form(("code",), code="import"),
 }
 
 
@@ -87,29 +73,20 @@ def parse_edit(table: object, where: str) -> Edit:
     for key, text in texts.items():
         if not isinstance(text, str) or (key in form.required and not text.strip()):
             raise InvalidPatch(f"{where}: {key} must be a non-empty string")
-    selectors = {
-        key: parse_selector(table[key], f"{where}: {key}")
-        for key in ("at", "after", "before")
-        if key in table
-    }
-    if op == "move" and len(selectors) != 2:
-        raise InvalidPatch(f"{where}: move needs exactly one of 'after' and 'before'")
     code = textwrap.dedent(texts["code"]).strip("\n").rstrip()
     if code:
-        _check_code(op, form.code, code, where)
+        _check_code(form.code, code, where)
     if op == "set-kwarg":
         if not texts["name"].isidentifier():
             raise InvalidPatch(f"{where}: name must be a Python name, not {texts['name']!r}")
         _parse_expression(texts["value"], f"{where}: value")
     return Edit(
         op=op,
-        scope=texts["in"] or MODULE_SCOPE,
+        scope=texts["in"],
         code=code,
         name=texts["name"],
         value=texts["value"].strip(),
-        at=selectors.get("at"),
-        after=selectors.get("after"),
-        before=selectors.get("before"),
+        at=parse_selector(table["at"], f"{where}: at") if "at" in table else None,
     )
 
 
@@ -120,21 +97,18 @@ def _parse_expression(text: str, where: str) -> ast.expr:
         raise InvalidPatch(f"{where} is not one Python expression") from e
 
 
-def _check_code(op: str, form: str, code: str, where: str) -> None:
-    lines = [line for line in code.split("\n") if line.strip() and line.strip() != BODY]
+def _check_code(form: str, code: str, where: str) -> None:
+    lines = [line for line in code.split("\n") if line.strip()]
     if len(lines) > MAX_CODE_LINES:
         raise InvalidPatch(
             f"{where}: code has {len(lines)} lines, at most {MAX_CODE_LINES} are allowed: "
             "put the substance in hooks.py and call it"
         )
-    places = [line for line in code.split("\n") if line.strip() == BODY]
-    if len(places) != (1 if op == "wrap" else 0) or code.count(BODY) != len(places):
-        raise InvalidPatch(f"{where}: code of wrap, and only that, has one line {BODY}")
     if form == "expression":
         _parse_expression(code, f"{where}: code")
         return
     try:
-        body = ast.parse(code.replace(BODY, "pass")).body
+        body = ast.parse(code).body
     except SyntaxError as e:
         raise InvalidPatch(f"{where}: code is not Python ({e.msg}, line {e.lineno})") from e
     if form == "parameter":
@@ -143,5 +117,3 @@ def _check_code(op: str, form: str, code: str, where: str) -> None:
             isinstance(first, ast.AnnAssign) and isinstance(first.target, ast.Name) and first.value
         ):
             raise InvalidPatch(f"{where}: code of add-parameter must be 'name: type = default'")
-    if form == "import" and not all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in body):
-        raise InvalidPatch(f"{where}: code of add-import must be import statements only")

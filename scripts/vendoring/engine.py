@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from .edits import Edit
 from .errors import AlreadyApplied, PatchProblem, Refused
-from .operations import MARKER, add_imports, import_place, plan
+from .operations import MARKER, add_imports, plan
 from .patchfile import Patch
 from .selectors import find_statement
 from .source import (
@@ -69,8 +69,7 @@ def apply(data: bytes, patch: Patch, name: str) -> bytes:
 
 def edited_scopes(patch: Patch) -> list[str]:
     """The scopes a patch edits, each once, in order."""
-    scopes = [e.scope for e in patch.edits if e.op != "add-import"]
-    return list(dict.fromkeys(scopes))
+    return list(dict.fromkeys(e.scope for e in patch.edits))
 
 
 def reviewed_nodes(source: Source, patch: Patch, scope: str) -> list[ast.AST]:
@@ -86,9 +85,8 @@ def reviewed_nodes(source: Source, patch: Patch, scope: str) -> list[ast.AST]:
     if isinstance(node, ast.ClassDef):
         parts += [*node.decorator_list, *node.bases, *node.keywords]
     for edit in patch.edits:
-        if edit.scope == scope:
-            selectors = (s for s in (edit.at, edit.after, edit.before) if s is not None)
-            parts += [find_statement(source, node, s) for s in selectors]
+        if edit.scope == scope and edit.at is not None:
+            parts.append(find_statement(source, node, edit.at))
     return parts
 
 
@@ -106,15 +104,12 @@ def _mentions_hooks(edit: Edit) -> bool:
 
 
 def _check_inside(source: Source, edit: Edit, splices: list[Splice]) -> None:
-    """Every cut of an edit lies within its scope (or at the place for imports)."""
-    if edit.op == "add-import":
-        spans = [(import_place(source), import_place(source))]
-    else:
-        scope = source.scope(edit.scope)
-        if isinstance(scope, ast.Module):
-            return
-        stubs = source.overloads(scope) if edit.op == "add-parameter" else []
-        spans = [source.lines(node)[:2] for node in (scope, *stubs)]
+    """Every cut of an edit lies within its scope."""
+    scope = source.scope(edit.scope)
+    if isinstance(scope, ast.Module):
+        return
+    stubs = source.overloads(scope) if edit.op == "add-parameter" else []
+    spans = [source.lines(node)[:2] for node in (scope, *stubs)]
     for splice in splices:
         if not any(start <= splice.start and splice.end <= end for start, end in spans):
             raise Refused("the edit reaches outside its scope")

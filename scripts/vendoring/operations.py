@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections.abc import Callable
 
-from .edits import BODY, Edit
+from .edits import Edit
 from .errors import AlreadyApplied, Refused
 from .selectors import find_expression, find_statement
-from .source import DEFINITIONS, Located, Scope, Source, Splice, docstring_of, fingerprint
+from .source import Located, Scope, Source, Splice, docstring_of, fingerprint
 
 MARKER = "# resilient-patch: "
 
@@ -28,26 +26,6 @@ def _block(source: Source, code: str, indent: bytes) -> bytes:
 
 def _mark(source: Source, indent: bytes, patch: str) -> bytes:
     return indent + (MARKER + patch).encode() + source.eol
-
-
-def _reindent(source: Source, start: int, end: int, pad: bytes) -> bytes:
-    """The lines `start:end` with `pad` before each, except inside strings of several lines."""
-    frozen: set[int] = set()
-    opened: list[int] = []
-    for token in tokenize.tokenize(io.BytesIO(source.data).readline):
-        kind = tokenize.tok_name[token.type]
-        if kind == "STRING":
-            frozen.update(range(token.start[0] + 1, token.end[0] + 1))
-        elif kind == "FSTRING_START":
-            opened.append(token.start[0])
-        elif kind == "FSTRING_END":
-            frozen.update(range(opened.pop() + 1, token.end[0] + 1))
-    out = []
-    number = source.data.count(b"\n", 0, start) + 1
-    for line in source.data[start:end].splitlines(keepends=True):
-        out.append(line if number in frozen or not line.strip() else pad + line)
-        number += 1
-    return b"".join(out)
 
 
 def _inline(code: str) -> bytes:
@@ -70,101 +48,25 @@ def _editable_expression(source: Source, node: ast.AST) -> Located:
 # -- operations: each returns the splices for one edit
 
 
-def _at(source: Source, scope: Scope, edit: Edit) -> ast.stmt:
+def _insert_after(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
     assert edit.at is not None
-    return find_statement(source, scope, edit.at)
-
-
-def _insert_beside(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
-    start, end, indent = source.lines(_at(source, scope, edit))
-    place = start if edit.op == "insert-before" else end
+    _, end, indent = source.lines(find_statement(source, scope, edit.at))
     text = _mark(source, indent, patch) + _block(source, edit.code, indent)
-    return [Splice(place, place, text)]
+    return [Splice(end, end, text)]
 
 
-def _insert_inside(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
+def _insert_first(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
     owner = scope if edit.at is None else find_expression(source, scope, edit.at)
     body = getattr(owner, "body", None)
     if not isinstance(body, list) or not body or isinstance(owner, ast.Module):
         raise Refused("the anchor has no body to insert into")
     first: ast.stmt = body[0]
-    if edit.op == "insert-last":
-        _, place, indent = source.lines(body[-1])
-    elif first is docstring_of(owner):
+    if first is docstring_of(owner):
         _, place, indent = source.lines(first)
     else:
         place, _, indent = source.lines(first)
     text = _mark(source, indent, patch) + _block(source, edit.code, indent)
     return [Splice(place, place, text)]
-
-
-def _replace(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
-    start, end, indent = source.lines(_at(source, scope, edit))
-    return [Splice(start, end, _mark(source, indent, patch) + _block(source, edit.code, indent))]
-
-
-def _remove(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
-    statement = _at(source, scope, edit)
-    start, end, indent = source.lines(statement)
-    rest = _block(source, "pass", indent) if len(source.block(statement)) == 1 else b""
-    return [Splice(start, end, _mark(source, indent, patch) + rest)]
-
-
-def _replace_body(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
-    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        raise Refused("replace-body needs a function")
-    doc = docstring_of(scope)
-    body = scope.body[1:] if doc is not None else scope.body
-    if body:
-        start, end, indent = source.lines(body[0], body[-1])
-    else:
-        _, start, indent = source.lines(scope.body[0])
-        end = start
-    return [Splice(start, end, _mark(source, indent, patch) + _block(source, edit.code, indent))]
-
-
-def _wrap(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
-    start, end, indent = source.lines(_at(source, scope, edit))
-    lines = edit.code.split("\n")
-    place = next(i for i, line in enumerate(lines) if line.strip() == BODY)
-    pad = lines[place][: lines[place].index(BODY)].encode()
-    head, tail = "\n".join(lines[:place]), "\n".join(lines[place + 1 :])
-    text = _mark(source, indent, patch)
-    text += _block(source, head, indent) if head else b""
-    text += _reindent(source, start, end, pad)
-    text += _block(source, tail, indent) if tail else b""
-    return [Splice(start, end, text)]
-
-
-def _move(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
-    statement = _at(source, scope, edit)
-    selector = edit.after or edit.before
-    assert selector is not None
-    target: ast.stmt = find_statement(source, scope, selector)
-    block = source.block(statement)
-    # Climb from the destination to the sibling that holds it.
-    for candidate in (target, *source.ancestors(target)):
-        if candidate in block:
-            assert isinstance(candidate, ast.stmt)
-            target = candidate
-            break
-    else:
-        raise Refused(
-            f"lines {statement.lineno} and {target.lineno}: the two statements are not siblings"
-        )
-    if target is statement:
-        raise Refused(f"line {statement.lineno}: a statement cannot move beside itself")
-    here, there = block.index(statement), block.index(target)
-    if (here > there) if edit.after else (here < there):
-        side = "after" if edit.after else "before"
-        raise AlreadyApplied(f"line {statement.lineno}: already {side} line {target.lineno}")
-    if len(block) == 1:
-        raise Refused("the block would be empty")
-    start, end, indent = source.lines(statement)
-    before, after, _ = source.lines(target)
-    place = after if edit.after else before
-    text = _mark(source, indent, patch) + source.data[start:end]
-    return [Splice(start, end, b""), Splice(place, place, text)]
 
 
 def _set_kwarg(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
@@ -201,28 +103,6 @@ def _replace_expr(source: Source, scope: Scope, edit: Edit, patch: str) -> list[
     if fingerprint(node) == fingerprint(ast.parse(edit.code.strip(), mode="eval").body):
         raise AlreadyApplied(f"line {node.lineno}: the expression is already {edit.code!r}")
     return [Splice(*source.span(node), _inline(edit.code))]
-
-
-def _guard(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
-    assert edit.at is not None
-    node = find_expression(source, scope, edit.at)
-    test = getattr(node, "test", None)
-    if not isinstance(node, (ast.If, ast.While, ast.IfExp)) or test is None:
-        raise Refused(f"the anchor is a {type(node).__name__}, which has no condition to guard")
-    start, end = source.span(_editable_expression(source, test))
-    guarded = b"(" + source.data[start:end] + b") and " + _inline(edit.code)
-    return [Splice(start, end, guarded)]
-
-
-def _decorate(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
-    if not isinstance(scope, DEFINITIONS):
-        raise Refused("decorate needs a class or a function")
-    wanted = fingerprint(ast.parse(edit.code.strip(), mode="eval").body)
-    if any(fingerprint(d) == wanted for d in scope.decorator_list):
-        raise AlreadyApplied(f"line {scope.lineno}: already decorated with {edit.code!r}")
-    start, _, indent = source.lines(scope)
-    text = _mark(source, indent, patch) + _block(source, "@" + edit.code.strip(), indent)
-    return [Splice(start, start, text)]
 
 
 def _add_parameter(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
@@ -267,26 +147,12 @@ def add_imports(source: Source, code: str) -> list[Splice]:
     return [Splice(place, place, _block(source, ast.unparse(s), b"")) for s in wanted]
 
 
-def _add_import(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
-    return add_imports(source, edit.code)
-
-
 _PLANNERS: dict[str, Callable[[Source, Scope, Edit, str], list[Splice]]] = {
-    "insert-before": _insert_beside,
-    "insert-after": _insert_beside,
-    "insert-first": _insert_inside,
-    "insert-last": _insert_inside,
-    "replace": _replace,
-    "remove": _remove,
-    "replace-body": _replace_body,
-    "wrap": _wrap,
-    "move": _move,
+    "insert-after": _insert_after,
+    "insert-first": _insert_first,
     "set-kwarg": _set_kwarg,
     "replace-expr": _replace_expr,
-    "guard": _guard,
-    "decorate": _decorate,
     "add-parameter": _add_parameter,
-    "add-import": _add_import,
 }
 
 

@@ -91,7 +91,7 @@ def test_a_changed_method_that_we_override_is_told_with_what_to_do(repository: R
 
 @pytest.mark.usefixtures("patches_only")
 def test_a_patch_that_fits_no_more_is_told_and_the_rest_is_not_run(repository: Repository) -> None:
-    edit = '[[edit]]\nop = "remove"\nin = "Session._dial"\nat = { kind = "Return" }\n'
+    edit = '[[edit]]\nop = "insert-first"\nin = "Session._dial"\ncode = "pass"\n'
     repository.made.add_patch("google/sample", edit)
     repository.commit()
     repository.made.release("1.8.2", engine=ENGINE.replace("_dial", "_ring"))

@@ -135,7 +135,7 @@ class Checkout:
         contents = {
             "livekit-agents": {
                 "livekit/agents/__init__.py": "",
-                "livekit/agents/llm/_realtime/openai.py": "import asyncio\n",
+                "livekit/agents/llm/_realtime/openai.py": "def run():\n    return 1\n",
             },
             "livekit-plugins-google": {
                 f"{base}/__init__.py": "",

@@ -17,11 +17,11 @@ from vendoring.source import Source, Splice, fingerprint, render, undo
 
 PatchMaker = Callable[..., Patch]
 
-MOVE = {
-    "op": "move",
+AFTER = {
+    "op": "insert-after",
     "in": "Session._run",
-    "at": {"call": "self.tell", "kw": {"again": "True"}},
-    "after": {"kind": "Await", "has": {"call": "asyncio.sleep"}},
+    "at": {"kind": "Await", "has": {"call": "asyncio.sleep"}},
+    "code": "ours(e)",
 }
 KWARG = {
     "op": "set-kwarg",
@@ -30,20 +30,22 @@ KWARG = {
     "name": "first",
     "value": "True",
 }
+# What holds the value that KWARG changes.
+OUTER = {"kind": "Await", "has": {"call": "self._dial"}}
 HOOK = {"op": "insert-first", "in": "Session.tell", "code": "_rk.google.tell(self)"}
-MISSING = {"op": "remove", "in": "Session.tell", "at": {"call": "self.gone"}}
+MISSING = {"op": "insert-after", "in": "Session.tell", "at": {"call": "self.gone"}, "code": "x"}
 
 
 def test_only_the_edited_lines_change(source: bytes, make_patch: PatchMaker) -> None:
-    result = apply(source, make_patch(MOVE), "engine.py")
-    told = b"                self.tell(e, again=True)\n"
+    result = apply(source, make_patch(AFTER), "engine.py")
+    ours = b"                ours(e)\n"
     slept = b"                await asyncio.sleep(0)\n"
     mark = b"                # resilient-patch: google/sample\n"
-    assert result == source.replace(told, b"").replace(slept, slept + mark + told)
+    assert result == source.replace(slept, slept + mark + ours)
 
 
 def test_a_second_application_is_refused(source: bytes, make_patch: PatchMaker) -> None:
-    for edit in (MOVE, KWARG, HOOK):
+    for edit in (AFTER, KWARG, HOOK):
         patch = make_patch(edit)
         once = apply(source, patch, "engine.py")
         with pytest.raises(AlreadyApplied, match=r"google/sample.*in this file already"):
@@ -51,15 +53,15 @@ def test_a_second_application_is_refused(source: bytes, make_patch: PatchMaker) 
 
 
 def test_a_patch_with_a_longer_name_is_another_patch(source: bytes, make_patch: PatchMaker) -> None:
-    once = apply(source, make_patch(MOVE, name="google/sample-two"), "engine.py")
+    once = apply(source, make_patch(AFTER, name="google/sample-two"), "engine.py")
     assert apply(once, make_patch(HOOK), "engine.py") != once
 
 
 def test_one_edit_that_does_not_fit_stops_the_whole_patch(
     source: bytes, make_patch: PatchMaker
 ) -> None:
-    with pytest.raises(NotFound, match=r"google/sample: remove in Session.tell"):
-        apply(source, make_patch(MOVE, HOOK, MISSING), "engine.py")
+    with pytest.raises(NotFound, match=r"google/sample: insert-after in Session.tell"):
+        apply(source, make_patch(AFTER, HOOK, MISSING), "engine.py")
 
 
 def test_the_hooks_import_is_added_once_and_only_where_used(
@@ -68,16 +70,16 @@ def test_the_hooks_import_is_added_once_and_only_where_used(
     line = HOOKS_IMPORT.encode() + b"\n"
     once = apply(source, make_patch(HOOK), "engine.py")
     assert b"from .helpers import join\n" + line in once
-    other = {"op": "insert-last", "in": "Session.tell", "code": "_rk.google.told(self)"}
+    other = {"op": "insert-first", "in": "Session.tell", "code": "_rk.google.told(self)"}
     twice = apply(once, make_patch(other, name="google/other"), "engine.py")
     assert twice.count(line) == 1
-    assert line not in apply(source, make_patch(MOVE), "engine.py")
+    assert line not in apply(source, make_patch(AFTER), "engine.py")
 
 
 def test_edits_of_one_patch_may_not_overlap(source: bytes, make_patch: PatchMaker) -> None:
-    remove = {"op": "remove", "in": "Session._run", "at": {"kind": "While"}}
+    outer = {"op": "replace-expr", "in": "Session._run", "at": OUTER, "code": "ours"}
     with pytest.raises(Refused, match="overlap"):
-        apply(source, make_patch(MOVE, remove), "engine.py")
+        apply(source, make_patch(KWARG, outer), "engine.py")
 
 
 def test_two_inserts_at_one_place_keep_their_order(source: bytes, make_patch: PatchMaker) -> None:
@@ -126,15 +128,15 @@ class Box:
         return None
 """
     for name in ("put", "size"):
-        edit = {"op": "remove", "in": f"Box.{name}", "at": {"kind": "Return"}}
+        edit = {"op": "insert-after", "in": f"Box.{name}", "at": {"kind": "Return"}, "code": "x"}
         apply(code, make_patch(edit), "box.py")
 
 
 def test_a_name_inside_a_nested_function_is_another_scope(make_patch: PatchMaker) -> None:
     code = b"def f():\n    def g():\n        return 1\n    return 2\n"
-    edit = {"op": "replace", "in": "f.g", "at": {"kind": "Return"}, "code": "return 3"}
+    edit = {"op": "replace-expr", "in": "f.g", "at": {"kind": "Constant"}, "code": "3"}
     assert b"return 2" in apply(code, make_patch(edit), "f.py")
-    edit = {"op": "replace", "in": "f", "at": {"kind": "Return"}, "code": "return 3"}
+    edit = {"op": "replace-expr", "in": "f", "at": {"kind": "Constant"}, "code": "3"}
     assert b"return 1" in apply(code, make_patch(edit), "f.py")
 
 
@@ -149,7 +151,7 @@ def test_layout_comments_and_docstrings_are_no_drift(source: bytes) -> None:
 
 
 def test_a_changed_argument_is_drift(source: bytes, make_patch: PatchMaker) -> None:
-    patch = make_patch(MOVE)
+    patch = make_patch(AFTER)
     before = scope_fingerprint(Source(source, "a"), patch, "Session._run")
     changed = source.replace(b"attempts == 2", b"attempts == 3")
     assert scope_fingerprint(Source(changed, "a"), patch, "Session._run") != before
@@ -158,7 +160,8 @@ def test_a_changed_argument_is_drift(source: bytes, make_patch: PatchMaker) -> N
 
 
 def test_of_a_class_only_header_and_anchor_count(source: bytes, make_patch: PatchMaker) -> None:
-    patch = make_patch({"op": "decorate", "in": "Session", "code": "ours"})
+    at = {"name": "tell"}
+    patch = make_patch({"op": "insert-after", "in": "Session", "at": at, "code": "x = 1"})
     before = scope_fingerprint(Source(source, "a"), patch, "Session")
     method = source.replace(b'"dial"', b'"dialled"')
     assert scope_fingerprint(Source(method, "a"), patch, "Session") == before
@@ -166,9 +169,8 @@ def test_of_a_class_only_header_and_anchor_count(source: bytes, make_patch: Patc
     assert scope_fingerprint(Source(base, "a"), patch, "Session") != before
 
 
-def test_edited_scopes_leave_imports_out(make_patch: PatchMaker) -> None:
-    patch = make_patch(MOVE, KWARG, HOOK, {"op": "add-import", "code": "import json"})
-    assert edited_scopes(patch) == ["Session._run", "Session.tell"]
+def test_each_scope_is_edited_once_in_order(make_patch: PatchMaker) -> None:
+    assert edited_scopes(make_patch(AFTER, HOOK, KWARG)) == ["Session._run", "Session.tell"]
 
 
 def test_fingerprints_are_the_same_on_every_python() -> None:
@@ -195,7 +197,7 @@ def test_blank_lines_and_comments_do_not_matter(
         indent = line[: len(line) - len(line.lstrip())]
         padded += text.format(indent) + line
     padded += "".join(lines[len(noise) :])
-    patch = make_patch(MOVE, HOOK)
+    patch = make_patch(AFTER, HOOK)
     plain, noisy = apply(source, patch, "a"), apply(padded.encode(), patch, "a")
     assert fingerprint(ast.parse(noisy)) == fingerprint(ast.parse(plain))
 
@@ -221,7 +223,7 @@ def test_a_cut_outside_the_scope_is_refused(
     place = source.index(b"    def tell")
     monkeypatch.setattr(engine, "plan", lambda *_: [Splice(place, place, b"    x = 1\n")])
     with pytest.raises(Refused, match="reaches outside its scope"):
-        apply(source, make_patch(MOVE), "engine.py")
+        apply(source, make_patch(AFTER), "engine.py")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_text_that_breaks_out_of_its_scope_is_refused(
     _, end, _ = Source(source, "engine.py").lines(scope)
     monkeypatch.setattr(engine, "plan", lambda *_: [Splice(end, end, text)])
     with pytest.raises(Refused, match=says):
-        apply(source, make_patch(MOVE), "engine.py")
+        apply(source, make_patch(AFTER), "engine.py")
 
 
 def test_a_result_that_cannot_be_undone_is_refused(
@@ -252,4 +254,4 @@ def test_a_result_that_cannot_be_undone_is_refused(
 ) -> None:
     monkeypatch.setattr(engine, "render", lambda *args: render(*args).replace(b"told", b"said"))
     with pytest.raises(Refused, match="bytes outside the edits changed"):
-        apply(source, make_patch(MOVE), "engine.py")
+        apply(source, make_patch(AFTER), "engine.py")

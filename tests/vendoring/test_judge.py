@@ -17,7 +17,7 @@ from vendoring.targets import Origin, Target, TargetMap
 from vendoring.versions import Version, VersionRange
 
 V0, V1, V2, V3 = (Version(1, 8, n) for n in range(4))
-EDIT = {"op": "remove", "in": "f", "at": {"kind": "Return"}}
+EDIT = {"op": "insert-first", "in": "f", "code": "pass"}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from vendoring.patchfile import PATCH_FIELDS, Patch, load_all, load_patch, load_
 
 PatchMaker = Callable[..., Patch]
 
-EDIT = {"op": "replace-body", "in": "f", "code": "pass"}
+EDIT = {"op": "insert-first", "in": "f", "code": "pass"}
 
 
 @pytest.mark.parametrize(
@@ -55,26 +55,19 @@ def test_a_missing_field_is_named(tmp_path: Path) -> None:
     [
         ({"op": "sed", "in": "f"}, "op 'sed' is unknown .allowed: " + ", ".join(OPERATIONS)),
         ({"in": "f"}, "op None is unknown"),
-        ({**EDIT, "at": {"kind": "If"}}, "replace-body does not take 'at' .allowed: op, in, code"),
-        ({"op": "remove", "in": "f"}, "remove needs 'at'"),
-        ({"op": "replace-body", "in": "f", "code": " "}, "code must be a non-empty string"),
+        ({**EDIT, "name": "x"}, "insert-first does not take 'name' .allowed: op, in, code, at"),
+        ({"op": "insert-after", "in": "f"}, "insert-after needs 'at'"),
+        ({"op": "insert-first", "in": "f", "code": " "}, "code must be a non-empty string"),
         ({**EDIT, "code": "a\nb\nc\nd"}, "code has 4 lines, at most 3"),
         ({**EDIT, "code": "if x:"}, "code is not Python"),
-        ({**EDIT, "code": "__BODY__"}, "code of wrap, and only that"),
         (
-            {"op": "wrap", "in": "f", "at": {"kind": "If"}, "code": "x()"},
-            "code of wrap, and only that",
-        ),
-        (
-            {"op": "guard", "in": "f", "at": {"kind": "If"}, "code": "x = 1"},
+            {"op": "replace-expr", "in": "f", "at": {"kind": "If"}, "code": "x = 1"},
             "code is not one Python expression",
         ),
-        ({"op": "decorate", "in": "f", "code": "a; b"}, "code is not one Python expression"),
         (
-            {"op": "add-import", "code": "x = 1"},
-            "code of add-import must be import statements only",
+            {"op": "add-parameter", "in": "f", "code": "x: int"},
+            "code of add-parameter must be 'name: type = default'",
         ),
-        ({"op": "move", "in": "f", "at": {"kind": "If"}}, "move needs exactly one of 'after' and"),
         (
             {"op": "set-kwarg", "in": "f", "at": {"kind": "Call"}, "name": "a b", "value": "1"},
             "name must be a Python name",

@@ -13,7 +13,7 @@ from vendoring.targets import TargetMap
 from vendoring.versions import Version, VersionRange
 
 OLD, LOCKED, NEW = Version(1, 8, 0), Version(1, 8, 1), Version(1, 8, 2)
-EDIT = {"op": "remove", "in": "f", "at": {"kind": "Return"}}
+EDIT = {"op": "insert-first", "in": "f", "code": "pass"}
 ID = "google/sample"
 
 

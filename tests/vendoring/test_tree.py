@@ -18,18 +18,18 @@ from vendoring.versions import Version
 if TYPE_CHECKING:
     from tests.vendoring.conftest import Checkout
 
-MOVE = """
+AFTER = """
 [[edit]]
-op = "move"
+op = "insert-after"
 in = "Session._run"
-at = { call = "self.tell", kw = { again = "True" } }
-after = { kind = "Await", has = { call = "asyncio.sleep" } }
+at = { kind = "Await", has = { call = "asyncio.sleep" } }
+code = "ours(e)"
 """
 GONE = """
 [[edit]]
-op = "remove"
+op = "insert-first"
 in = "Session.gone"
-at = { kind = "Return" }
+code = "pass"
 """
 
 
@@ -48,7 +48,7 @@ def no_download(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_tree_is_complete(checkout: Checkout) -> None:
-    checkout.add_patch("google/sample", MOVE)
+    checkout.add_patch("google/sample", AFTER)
     tree = ensure(checkout.layout)
     assert tree == checkout.layout.tree
     assert set(snapshot(tree)) == {
@@ -72,12 +72,12 @@ def test_the_tree_is_complete(checkout: Checkout) -> None:
     assert f"{vendored}.log import logger\n" in engine
     assert f"{vendored}.helpers import join\n" in engine
     assert "from livekit.plugins.google.tools import Tool\n" in engine
-    assert engine.index("asyncio.sleep(0)") < engine.index("self.tell(e, again=True)")
+    assert engine.index("asyncio.sleep(0)") < engine.index("ours(e)")
     assert "patches: none." in (tree / "google/log.py").read_text()
 
 
 def test_provenance_names_upstream_patches_and_every_file(checkout: Checkout) -> None:
-    checkout.add_patch("google/sample", MOVE)
+    checkout.add_patch("google/sample", AFTER)
     tree = ensure(checkout.layout)
     record = json.loads((tree / "PROVENANCE.json").read_text())
     assert record["version"] == "1.8.1"
@@ -119,13 +119,13 @@ def test_a_damaged_tree_is_made_again_without_a_network(checkout: Checkout, dama
 
 def test_a_new_patch_makes_a_new_tree_without_a_network(checkout: Checkout) -> None:
     tree = ensure(checkout.layout)
-    checkout.add_patch("google/sample", MOVE)
+    checkout.add_patch("google/sample", AFTER)
     ensure(checkout.layout)
     assert "resilient-patch: google/sample" in (tree / "google/realtime_api.py").read_text()
 
 
 def test_the_same_input_gives_the_same_bytes(checkout: Checkout) -> None:
-    checkout.add_patch("google/sample", MOVE)
+    checkout.add_patch("google/sample", AFTER)
     patches = load_all(checkout.layout.patches)
     one, two = (checkout.layout.root / name / "_vendor" for name in ("one", "two"))
     for folder in (one, two):
@@ -137,7 +137,7 @@ def test_a_patch_that_does_not_apply_leaves_the_old_tree(checkout: Checkout) -> 
     tree = ensure(checkout.layout)
     before = snapshot(tree)
     checkout.add_patch("google/gone", GONE)
-    with pytest.raises(NotFound, match=r"google/gone: remove in Session.gone"):
+    with pytest.raises(NotFound, match=r"google/gone: insert-first in Session.gone"):
         ensure(checkout.layout)
     assert snapshot(tree) == before
     assert [p.name for p in tree.parent.glob("_vendor*")] == ["_vendor"]
@@ -161,7 +161,7 @@ def test_bare_means_rewritten_imports_and_nothing_else(checkout: Checkout, sourc
 
 
 def test_targets_and_patches_are_left_out_where_they_do_not_belong(checkout: Checkout) -> None:
-    checkout.add_patch("google/sample", MOVE, **{"applies-to": ">=1.8.1"})
+    checkout.add_patch("google/sample", AFTER, **{"applies-to": ">=1.8.1"})
     patches = load_all(checkout.layout.patches)
     into = checkout.layout.root / "old"
     generated = generate(checkout.layout, Version(1, 8, 0), patches, into)

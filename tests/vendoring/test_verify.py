@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from tests.vendoring.conftest import Checkout
 
 LOCKED = Version(1, 8, 1)
-RETURN = """
-[[edit]]
-op = "replace"
-in = "join"
-at = { kind = "Return" }
-code = "return ours"
-"""
 ARGUMENT = """
 [[edit]]
 op = "set-kwarg"
@@ -40,21 +33,28 @@ value = "True"
 """
 LOOSE = """
 [[edit]]
-op = "remove"
+op = "insert-after"
 in = "Session._run"
 at = { call = "self.tell" }
+code = "pass"
 """
 GONE = """
 [[edit]]
-op = "remove"
+op = "insert-first"
 in = "Session.gone"
-at = { kind = "Return" }
+code = "pass"
 """
-SHARED_LINE = """
+CONDITION = """
 [[edit]]
-op = "replace"
+op = "replace-expr"
 in = "Session._dial"
-at = { kind = "ExceptHandler" }
+at = { expr = "not first" }
+code = "ours"
+"""
+NOTHING = """
+[[edit]]
+op = "insert-first"
+in = "Session.tell"
 code = "pass"
 """
 SAME = """
@@ -106,15 +106,14 @@ def test_a_patch_whose_requirement_failed_is_refused(checkout: Checkout) -> None
 
 
 def test_a_patch_is_judged_on_top_of_those_before_it(checkout: Checkout) -> None:
-    ends = '[[edit]]\nop = "remove"\nin = "Session._dial"\nat = { kind = "Return" }\n'
-    checkout.add_patch("google/first", ends)
-    checkout.add_patch("google/second", ends)
+    checkout.add_patch("google/first", CONDITION)
+    checkout.add_patch("google/second", CONDITION)
     assert statuses(checkout) == {"google/first": "DRIFT", "google/second": "NOT-FOUND"}
 
 
 def test_a_target_that_upstream_lacks_is_not_applicable(checkout: Checkout) -> None:
-    checkout.add_patch("openai/early", '[[edit]]\nop = "add-import"\ncode = "import json"\n')
-    assert statuses(checkout)["openai/early"] == "OK"
+    checkout.add_patch("openai/early", '[[edit]]\nop = "insert-first"\nin = "run"\ncode = "x"\n')
+    assert statuses(checkout)["openai/early"] == "DRIFT"
     assert statuses(checkout, Version(1, 8, 0))["openai/early"] == "-"
 
 
@@ -245,8 +244,8 @@ def test_a_probe_must_fail_bare_and_pass_patched(here: Checkout) -> None:
     """All kinds of probes in one run: none may spoil the verdict on another."""
     here.add_patch("google/good", ARGUMENT)
     for name in list(PROBES)[1:]:
-        here.add_patch(name, '[[edit]]\nop = "add-import"\ncode = "import json"\n')
-    cli.main(["ack", "google/good", "--note", "read it"])
+        here.add_patch(name, NOTHING)
+    cli.main(["ack", *PROBES, "--note", "read it"])
     for name, (probe, _) in PROBES.items():
         if probe is not None:
             add_probe(here, name, probe)
