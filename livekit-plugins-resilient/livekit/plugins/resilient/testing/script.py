@@ -83,10 +83,6 @@ class Reply:
         """The text whose audio lies wholly before `position_s`: what a caller has heard by then."""
         return "".join(word.text for word in self.words if word.end_s <= position_s + 1e-6)
 
-    def text_between(self, start_s: float, end_s: float) -> str:
-        """The text of the words that begin in the half-open span, for an aligned transcript."""
-        return "".join(w.text for w in self.words if start_s - 1e-9 <= w.start_s < end_s - 1e-9)
-
     def pcm(self, rate: int, seed: int = 0) -> bytes:
         """The reply's audio. The same `seed` gives the same bytes (see `audio.speech`)."""
         return audio.speech(self.duration_s, rate, seed)

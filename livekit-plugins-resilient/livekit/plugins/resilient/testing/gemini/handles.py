@@ -68,9 +68,7 @@ class HandleDesk:
             self._emit({"newHandle": "", "resumable": True})
             return
         server = connection.server
-        snapshot = server.store.issue(
-            connection.require_session(), connection.number, server.clock.now()
-        )
+        snapshot = server.store.issue(connection.require_session(), connection.number)
         update = {"newHandle": snapshot.handle, "resumable": True}
         if isinstance(mode, LateHandle):
             delay_s += mode.delay_s

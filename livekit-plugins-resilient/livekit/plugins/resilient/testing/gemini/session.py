@@ -84,7 +84,6 @@ class Snapshot:
     """What a handle stands for: the session's state when the handle was issued."""
 
     handle: str
-    issued_at: float
     connection: int
     history: tuple[HistoryEntry, ...]
     open_calls: dict[str, OpenCall]
@@ -206,12 +205,11 @@ class SessionStore:
         if not lineage.connections:
             lineage.ended_at = now
 
-    def issue(self, session: Session, connection: int, now: float) -> Snapshot:
+    def issue(self, session: Session, connection: int) -> Snapshot:
         """Issue a handle for the session's present state."""
         handle = str(UUID(int=next(self._numbers), version=4))
         snapshot = Snapshot(
             handle,
-            now,
             connection,
             tuple(session.history),
             dict(session.open_calls),
