@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from aiohttp import WSMessage, WSMsgType
 
 from livekit.plugins.resilient.core import facts as f
-from livekit.plugins.resilient.openai.wire import Wire, end_within, is_event
+from livekit.plugins.resilient.openai.event_shapes import read_event
+from livekit.plugins.resilient.openai.wire import Wire, end_within
 
 
 class Socket:
@@ -62,17 +64,18 @@ def text(data: str) -> WSMessage:
     ],
 )
 def test_what_has_no_events_shape_is_none(data: str) -> None:
-    assert not is_event(data)
+    assert not read_event(data)[0]
 
 
 def test_events_of_any_type_are_events() -> None:
-    assert is_event('{"type": "session.brand_new"}')
-    assert is_event('{"type": "response.output_audio.delta", "delta": "AAAA"}')
+    assert read_event('{"type": "session.brand_new"}')[0]
+    delta = '{"type": "response.output_audio.delta", "item_id": "item_1", "delta": "AAAA"}'
+    assert read_event(delta) == (json.loads(delta), False)
 
 
 @pytest.mark.asyncio
 async def test_receive_skips_what_is_no_event_and_passes_the_close() -> None:
-    event, closed = text('{"type": "error"}'), WSMessage(WSMsgType.CLOSED, None, None)
+    event, closed = text('{"type": "session.updated"}'), WSMessage(WSMsgType.CLOSED, None, None)
     facts: list[f.Fact] = []
     wire = wire_of(Socket(text("{"), event, text("[]"), closed), facts)
     assert await wire.receive() is event
@@ -84,7 +87,7 @@ async def test_receive_skips_what_is_no_event_and_passes_the_close() -> None:
 @pytest.mark.asyncio
 @pytest.mark.parametrize("writable", [True, False])
 async def test_a_ping_is_answered_and_shows_life_and_upstream_sees_none(writable: bool) -> None:
-    event = text('{"type": "error"}')
+    event = text('{"type": "session.updated"}')
     socket = Socket(control(WSMsgType.PING, b"abc"), event)
     socket.writable = writable
     facts: list[f.Fact] = []
@@ -102,7 +105,7 @@ async def test_a_pong_tells_how_long_it_took() -> None:
     pinging.cancel()
     pings = [payload for kind, payload in socket.sent if kind == "ping"]
     assert len(pings) == len(set(pings)) == 3
-    event = text('{"type": "error"}')
+    event = text('{"type": "session.updated"}')
     socket._received = [control(WSMsgType.PONG, pings[1]), control(WSMsgType.PONG, b"?"), event]
     assert await wire.receive() is event
     known, unasked = facts

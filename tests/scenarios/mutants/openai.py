@@ -106,8 +106,8 @@ MUTANTS = (
         name="openai-strange-messages-are-passed-on",
         sentence="A message that is no event is skipped.",
         module="openai.wire",
-        old="            if is_event(message.data):\n",
-        new="            if True:\n",
+        old="            event = read(message)\n",
+        new="            event = message\n",
     ),
     Mutant(
         name="openai-loss-is-final",
@@ -136,11 +136,11 @@ MUTANTS = (
         name="openai-newer-events-end-the-connection",
         sentence="An event that is newer than the client is skipped.",
         module="openai.wire",
-        old="            if is_event(message.data):\n",
+        old="            event = read(message)\n",
         new="            kind = json.loads(message.data)['type']\n"
         "            if kind.startswith('session.') and not kind.endswith('ated'):\n"
         "                raise APIConnectionError(kind)\n"
-        "            if is_event(message.data):\n",
+        "            event = read(message)\n",
     ),
     # Dials and moves
     Mutant(

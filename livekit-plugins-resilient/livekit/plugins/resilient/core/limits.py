@@ -75,6 +75,11 @@ GOAWAY_MARGIN_S = 2.0
 """Seconds before an announced end by which the connection is left, whatever is under way: two
 slow dials. Source: our choice. Date: 2026-11."""
 
+LONGEST_NOTICE_S = 3_600.0
+"""Seconds beyond which an announced end is none: Gemini ends a connection after some ten minutes,
+and its longest notice on record was 300 s. Source: Google's Live API documentation; report
+livekit/agents-js#2507; the margin is our choice. Date: 2026-11."""
+
 CERTIFICATE_DIALS = 3
 """Dials in a row (count) whose certificate does not verify, after which a call that was connected
 before is lost: one host of many may be set up wrong, but a certificate is rarely repaired while a

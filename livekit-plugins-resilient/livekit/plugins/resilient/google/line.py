@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.genai import Client, types
 from google.genai.errors import APIError
 from google.genai.live import AsyncSession
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.typing import Data
 
 from ..awake import within
 from ..core.limits import CLOSE_TIMEOUT_S
 from ..log import logger
 
-if TYPE_CHECKING:
-    from websockets.asyncio.client import ClientConnection
-
-__all__ = ["Line", "LiveSession", "dial"]
+__all__ = ["FirstFrame", "Line", "LiveSession", "dial"]
 
 # A server that says nothing else is of no use any more.
 _UNREADABLE_IN_A_ROW = 50
@@ -36,7 +37,10 @@ class LiveSession(AsyncSession):
 
     Attributes:
         sent: Client messages so far, the set-up not counted: the number of the last one.
+        on_skipped: Called for each message that is skipped.
     """
+
+    on_skipped: Callable[[], None]
 
     def __init__(self, live: Any) -> None:
         self._live = live
@@ -49,6 +53,7 @@ class LiveSession(AsyncSession):
                 setup_complete=live.setup_complete,
             )
         self.sent = 0
+        self.on_skipped = _nothing
 
     @property
     def websocket(self) -> ClientConnection | None:
@@ -64,14 +69,13 @@ class LiveSession(AsyncSession):
         while True:
             try:
                 message = await self._receive()
-            except APIError:
-                raise
-            except (TypeError, ValueError) as error:
-                # An unknown message makes the library stumble over a code it does not have.
+            except Exception as error:
+                # Whatever the library stumbles over, but for the connection itself, is a message.
                 unreadable += 1
-                if unreadable > _UNREADABLE_IN_A_ROW:
+                if _is_of_connection(error) or unreadable > _UNREADABLE_IN_A_ROW:
                     raise
                 logger.warning("message skipped", extra={"error": type(error).__name__})
+                self.on_skipped()
                 continue
             unreadable = 0
             yield message
@@ -108,6 +112,43 @@ class LiveSession(AsyncSession):
         """Cut the socket, without a handshake that a dead peer never answers."""
         if self.websocket is not None:
             self.websocket.transport.abort()
+
+
+def _nothing() -> None: ...
+
+
+def _is_of_connection(error: Exception) -> bool:
+    """Whether the connection ended, or cannot be read: the library tells a close as an error of the
+    API, and takes an unknown message that names a code for one."""
+    if isinstance(error, APIError):
+        return isinstance(error.__context__, ConnectionClosed)
+    return isinstance(error, WebSocketException | OSError)
+
+
+class FirstFrame(ClientConnection):
+    """A connection on which a malformed message ahead of the server's answer to the set-up is
+    skipped; the client library would take it for that answer, and fail the dial (R19)."""
+
+    _answered = False
+
+    async def recv(self, decode: bool | None = None) -> Any:
+        while True:
+            data = await super().recv(decode)
+            if self._answered or _holds_objects(data):
+                self._answered = True
+                return data
+            logger.warning("message skipped", extra={"error": "SetUpAnswer"})
+
+
+def _holds_objects(data: Data) -> bool:
+    """Whether a frame is a message by its shape: an object of objects."""
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(message, dict):
+        return False
+    return all(value is None or isinstance(value, dict) for value in message.values())
 
 
 class Line:

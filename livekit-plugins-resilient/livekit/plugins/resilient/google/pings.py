@@ -13,6 +13,7 @@ from livekit.agents.utils import is_given
 from websockets.exceptions import ConnectionClosed
 
 from ..core.limits import CLOSE_TIMEOUT_S
+from .line import FirstFrame
 
 if TYPE_CHECKING:
     from .line import LiveSession
@@ -41,6 +42,7 @@ def patient_pings(
     arguments = {
         "ping_timeout": None,
         "close_timeout": CLOSE_TIMEOUT_S,
+        "create_connection": FirstFrame,
         **(base.async_client_args or {}),
     }
     return base.model_copy(update={"async_client_args": arguments})

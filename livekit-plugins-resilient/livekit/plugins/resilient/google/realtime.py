@@ -21,6 +21,7 @@ from ..driver import Driver
 from ..errors import ConnectionSuspectedError
 from ..events import HandedOver, ReconnectMode, ResilienceEvent
 from ..hooks import options_of
+from ..log import logger
 from ..notify import notify
 from ..provider_bounds import GEMINI
 from ..reply_timer import ReplyTimer
@@ -33,6 +34,7 @@ from .context import Context
 from .failures import code_of
 from .late_content import LateContent
 from .late_results import LateResults
+from .malformed import strip_malformed
 from .outgoing import Outgoing
 from .pings import patient_pings, send_pings
 from .reply_request import reply_request
@@ -206,6 +208,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     async def _recv_task(self, session: AsyncSession) -> None:
         live = cast("LiveSession", session)
+        live.on_skipped = lambda: self._driver.feed(f.NoticeArrived(self._driver.now))
         pings = asyncio.create_task(send_pings(live, self._turns.pong_came))
         try:
             await super()._recv_task(session)
@@ -247,8 +250,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._session_should_close.set()
 
     def _handle_go_away(self, go_away: types.LiveServerGoAway) -> None:
-        if self._supervisor is not None:
-            self._supervisor.go_away(set_up.seconds_of(go_away.time_left))
+        time_left_s = set_up.seconds_of(go_away.time_left)
+        if self._supervisor is not None and time_left_s is not None:
+            self._supervisor.go_away(time_left_s)
 
     # -- what the application asks for
 
@@ -309,6 +313,16 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     def _received(self, message: object) -> None:
         """Sees every server message before upstream does; takes out what it shall not handle."""
         assert isinstance(message, types.LiveServerMessage)
+        if kinds := strip_malformed(message):
+            logger.warning("message skipped", extra={"kinds": kinds})
+        try:
+            self._follow(message)
+        except Exception as e:
+            # Upstream is to have it all the same.
+            logger.error("message not followed", extra={"error": type(e).__name__})
+        return True
+
+    def _follow(self, message: types.LiveServerMessage) -> None:
         self._message = message
         now = self._driver.now
         # What a server says about the connection is no sign that it hears or answers anybody.

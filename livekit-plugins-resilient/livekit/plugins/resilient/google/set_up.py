@@ -9,11 +9,12 @@ from livekit.agents import llm
 from livekit.agents.utils import is_given
 
 from .._vendor.google import realtime_api as _impl
+from ..core.limits import LONGEST_NOTICE_S
 from .tool_schema import restore_schema_details
 
 __all__ = ["extend", "seconds_of"]
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)s")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)s", re.ASCII)
 
 
 def extend(
@@ -50,7 +51,14 @@ def _keep_transparency(config: types.LiveConnectConfig, options: _impl._Realtime
         config.session_resumption.transparent = True
 
 
-def seconds_of(duration: str | None) -> float:
-    """The seconds of a protobuf Duration in JSON, such as "9.5s"; 0 for none or another text."""
-    found = _DURATION.fullmatch(duration or "")
-    return float(found.group(1)) if found else 0.0
+def seconds_of(duration: str | None) -> float | None:
+    """The seconds of a protobuf Duration in JSON, such as "9.5s"; a field that is left out is 0.
+
+    Returns:
+        None where it is no such text, negative, or longer than `core.limits.LONGEST_NOTICE_S`.
+    """
+    if duration is None:
+        return 0.0
+    found = _DURATION.fullmatch(duration)
+    seconds = float(found.group(1)) if found else LONGEST_NOTICE_S + 1
+    return seconds if seconds <= LONGEST_NOTICE_S else None

@@ -15,7 +15,7 @@ from ..core.limits import POISONED_WITHIN_S
 from .failures import is_complaint, is_refusal
 from .pings import Pings
 from .told import Event, Told
-from .wire import ENDS, close_socket, is_event
+from .wire import ENDS, close_socket, read
 
 if TYPE_CHECKING:
     from .realtime import RealtimeSession
@@ -112,10 +112,11 @@ class Standby:
                 self._ended()
                 self._settled.set()
                 return
-            if message.type is not WSMsgType.TEXT or not is_event(message.data):
+            event = read(message) if message.type is WSMsgType.TEXT else None
+            if event is None:
                 continue
-            if not self._answers(json.loads(message.data)):
-                self._arrived.append(message)
+            if not self._answers(json.loads(event.data)):
+                self._arrived.append(event)
             self._settle()
 
     def _ended(self) -> None:

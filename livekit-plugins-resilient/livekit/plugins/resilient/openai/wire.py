@@ -16,6 +16,7 @@ from livekit.agents import APIConnectionError
 
 from ..core import facts as f
 from ..log import logger
+from .event_shapes import kind_of, read_event
 from .pings import Pings
 
 if TYPE_CHECKING:
@@ -33,17 +34,16 @@ __all__ = [
     "close_socket",
     "dies_with_connection",
     "end_within",
-    "is_event",
+    "read",
 ]
 
 LeaveReason: TypeAlias = Literal["planned", "suspected", "failing"]
 """Why we leave a connection: it grows old; it looks dead; its responses fail."""
 
-# Upstream's handler of a failed handler reads these, and would end the connection without.
-_AUDIO_DELTAS = ("response.output_audio.delta", "response.audio.delta")
-
 ENDS = frozenset({aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED})
 """Messages after which no other comes."""
+
+_DATA = frozenset({aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY})
 
 # For the server's answer to our CLOSE. R21 has one second for all of hanging up.
 _CLOSE_ANSWER_S = 0.5
@@ -79,13 +79,13 @@ class Wire:
         """The next message that is an event, or the next that is no text."""
         while True:
             message = await self._next()
-            if message.type is not aiohttp.WSMsgType.TEXT:
+            if message.type not in _DATA:
                 return message
             self.received += 1
             self.sign_at = asyncio.get_running_loop().time()
-            if is_event(message.data):
-                return message
-            logger.warning("a message that is no event is skipped")
+            event = read(message)
+            if event is not None:
+                return event
             self._feed(f.MessageArrived(self.sign_at))
 
     async def _next(self) -> aiohttp.WSMessage:
@@ -168,15 +168,22 @@ async def close_socket(connected: Any) -> None:
         logger.debug("the server did not answer the close")
 
 
-def is_event(text: str) -> bool:
-    """Whether a text message has the shape that every event has."""
-    try:
-        event = json.loads(text)
-    except ValueError:
-        return False
-    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-        return False
-    return event["type"] not in _AUDIO_DELTAS or isinstance(event.get("delta"), str)
+def read(message: aiohttp.WSMessage) -> aiohttp.WSMessage | None:
+    """A message as it can be handled; None for one to skip, which is logged (R19).
+
+    Events come as text; upstream takes no notice of anything else.
+    """
+    if message.type is not aiohttp.WSMsgType.TEXT:
+        logger.warning("a message is skipped", extra={"kind": "binary"})
+        return None
+    event, changed = read_event(message.data)
+    if event is None:
+        logger.warning("a message is skipped", extra={"kind": kind_of(message.data)})
+        return None
+    if not changed:
+        return message
+    logger.warning("a message is not as its type promises", extra={"kind": event["type"]})
+    return message._replace(data=json.dumps(event))
 
 
 async def end_within(
