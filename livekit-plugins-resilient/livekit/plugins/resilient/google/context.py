@@ -12,6 +12,7 @@ from .._vendor.google.utils import get_tool_results_for_realtime
 from ..core import facts as f
 from ..core.coverage import Coverage
 from ..events import ToolResultRedelivered
+from ..tellable import mended
 from .history import SeedForm, seed_forms, told_text, told_turns
 from .unsupported import warn_of_removals, warn_of_replies
 
@@ -173,7 +174,7 @@ class Context:
     def _responses(self, results: Sequence[llm.FunctionCallOutput]) -> list[types.FunctionResponse]:
         options = self._session._opts
         answer = get_tool_results_for_realtime(
-            llm.ChatContext(list(results)),
+            llm.ChatContext([mended(result) for result in results]),
             vertexai=options.vertexai,
             tool_response_scheduling=options.tool_response_scheduling,
             supports_silent_scheduling=self._can_be_silent,
@@ -281,6 +282,17 @@ class Context:
         """The history was refused in this form: take a plainer one, or else half of it."""
         if not self.next_form():
             self.limit = (len(self._instructed) or self.seeded) // 2
+
+    def tell_less_of_it(self) -> bool:
+        """What a new session was to be told could not be made: it is told half of that.
+
+        Returns:
+            False where it was to be told nothing already.
+        """
+        if self.limit == 0:
+            return False
+        self.limit = (len(self._session._chat_ctx.items) if self.limit is None else self.limit) // 2
+        return True
 
     @property
     def in_set_up(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from google.genai import types
 from livekit.agents import llm
 
+from ..tellable import mended, sendable, tellable
 from ..wording import result_text
 
 __all__ = ["SeedForm", "seed_forms", "told_text", "told_turns"]
@@ -56,15 +57,23 @@ def seed_forms(model: str) -> tuple[SeedForm, ...]:
 
 
 def told_turns(items: Sequence[llm.ChatItem], arguments_of: ArgumentsOf) -> list[types.Content]:
-    """The turns by which a model is told `items`, in their order.
+    """The turns by which a model is told `items`, in their order; what cannot be told is left out.
 
     Args:
         items: Messages, calls and results; a call is left out, since it is told with its result.
         arguments_of: For results whose call is not among the items.
     """
-    told = llm.ChatContext(_in_words(items, arguments_of))
+    words = _in_words(items, arguments_of)
+    try:
+        return _turns(words)
+    except Exception:
+        return _turns(tellable(words, lambda item: _turns([item])))
+
+
+def _turns(items: list[llm.ChatItem]) -> list[types.Content]:
+    told = llm.ChatContext(items)
     turns, _ = told.to_provider_format("google", inject_dummy_user_message=False)
-    return [types.Content.model_validate(turn) for turn in turns]
+    return [types.Content.model_validate(sendable(turn)) for turn in turns]
 
 
 def told_text(items: Sequence[llm.ChatItem], arguments_of: ArgumentsOf) -> str:
@@ -74,10 +83,11 @@ def told_text(items: Sequence[llm.ChatItem], arguments_of: ArgumentsOf) -> str:
         for item in _in_words(items, arguments_of)
         if item.type == "message" and item.text_content
     ]
-    return "\n".join([_CONVERSATION, *lines]) if lines else ""
+    return str(sendable("\n".join([_CONVERSATION, *lines]))) if lines else ""
 
 
 def _in_words(items: Sequence[llm.ChatItem], arguments_of: ArgumentsOf) -> list[llm.ChatItem]:
+    items = [mended(item) for item in items]
     calls = {item.call_id: item for item in items if item.type == "function_call"}
     told: list[llm.ChatItem] = []
     for item in _chosen(items):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from google.genai.errors import APIError
 from livekit.agents import APIConnectionError, utils
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import InvalidStatus, WebSocketException
 
 from ..awake import within
 from ..background import Background
@@ -41,6 +42,10 @@ class _GaveNothingError(APIConnectionError):
 
     def __init__(self) -> None:
         super().__init__("Gemini Live is connected and does not answer")
+
+
+class _UntoldError(Exception):
+    """We could not make what a new connection is to be told: no dial cures that."""
 
 
 class Supervisor:
@@ -113,7 +118,10 @@ class Supervisor:
     async def _dial(self, timeout_s: float) -> Line:
         session = self._session
         began_at = self._now()
-        config = session._build_connect_config()
+        try:
+            config = session._build_connect_config()
+        except Exception as e:
+            raise _UntoldError from e
         line = await dial(session._client, session._opts.model, config, timeout_s)
         session._report_connection_acquired(self._now() - began_at)
         return line
@@ -147,7 +155,12 @@ class Supervisor:
         async with session._session_lock:
             session._active_session = line.live
             restoring = session._restore(line.live, resumed=line.resumed)
-            answers = await within(restoring, self._link.connect_timeout_s)
+            try:
+                answers = await within(restoring, self._link.connect_timeout_s)
+            except (APIError, WebSocketException, OSError, asyncio.TimeoutError):
+                raise
+            except Exception as e:
+                raise _UntoldError from e
         session._connection_began(answers=answers)
 
     async def _carry(self, line: Line) -> Line | None:
@@ -286,9 +299,14 @@ class Supervisor:
         # Upstream's session gives up where its first dial fails.
         at_once = verdict == "retry" and not session._connection_log.was_connected
         goes_on = self._link.lost(final=hopeless, at_once=at_once)
+        untold = isinstance(error, _UntoldError)
         logger.warning(
-            "connection lost",
-            extra={"error": type(error).__name__, "verdict": verdict, "redials": goes_on},
+            "a new connection could not be told all" if untold else "connection lost",
+            extra={
+                "error": type((untold and error.__cause__) or error).__name__,
+                "verdict": verdict,
+                "redials": goes_on,
+            },
         )
 
     async def _give_up(self, error: Exception) -> None:
@@ -315,6 +333,9 @@ class Supervisor:
     def _leave_out(self, error: Exception, verdict: Verdict, now: float) -> bool:
         """Drop what may have caused the loss; False if there is nothing left to drop."""
         session, context = self._session, self._session._context
+        if isinstance(error, _UntoldError):
+            context.forget_handle()
+            return context.tell_less_of_it()
         set_up_at = self._line.set_up_at if self._line is not None else None
         if session._turn_finished or (
             set_up_at is not None and now - set_up_at >= POISONED_WITHIN_S

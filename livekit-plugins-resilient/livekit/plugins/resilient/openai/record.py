@@ -8,6 +8,7 @@ from livekit.agents import llm
 
 from .._vendor.openai import realtime_model as _impl
 from ..core.playout import UNTRANSCRIBED
+from ..log import logger
 from .replay_limit import anchor_of, answers_of, place_after
 
 if TYPE_CHECKING:
@@ -52,9 +53,14 @@ class Record:
 
     def complete(self) -> None:
         """The mirror is about to be replayed; doing so again changes nothing."""
-        self.keep_cut_reply()
+        try:
+            self.keep_cut_reply()
+        except Exception as e:
+            # Without these words the next connection knows less; without that there is none.
+            logger.error("a cut reply could not be kept", extra={"error": type(e).__name__})
         items = self._session._remote_chat_ctx.to_chat_ctx().items
         self._replayed = frozenset(item.id for item in items)
+        self.explanations &= self._replayed
         self._told = {}
         self.replaying = True
 

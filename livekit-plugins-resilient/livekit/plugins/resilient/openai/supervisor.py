@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+import aiohttp
 from livekit.agents import APIConnectionError, APIError
 
 from .. import awake
@@ -26,8 +27,6 @@ from .told import Told
 from .wire import LeaveReason, Wire
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from .realtime import RealtimeSession
 
 __all__ = ["Supervisor"]
@@ -120,7 +119,8 @@ class Supervisor:
         except BaseException as e:
             self._session._edges.gave_up()
             await wire.close()
-            if isinstance(e, APIConnectionError) and is_refusal(wire.close_code):
+            refused = isinstance(e, APIConnectionError) and is_refusal(wire.close_code)
+            if refused or _is_own(e):
                 self._tell_less(e)
             raise
         self._served = True
@@ -208,8 +208,9 @@ class Supervisor:
 
     # -- after it
 
-    def _tell_less(self, refusal: APIConnectionError) -> None:
-        """Leave out of the next connection what may be why the last one was refused.
+    def _tell_less(self, cause: BaseException) -> None:
+        """Leave out of the next connection what may be why the last one was refused, or why we
+        could not tell it.
 
         Raises:
             APIConnectionError: There is nothing left to leave out.
@@ -219,12 +220,16 @@ class Supervisor:
             label = session._realtime_model._provider_label
             raise APIConnectionError(
                 f"{label} refuses a session that has no history", retryable=False
-            ) from refusal
+            ) from cause
         if not limit.with_audio:
             session._edges.leave_out_audio()
         logger.warning(
-            "what a new connection was told is refused, the next one is told less",
-            extra={"items": limit.items, "audio": limit.with_audio},
+            "a new connection could not be told all, the next one is told less",
+            extra={
+                "error": type(cause).__name__,
+                "items": limit.items,
+                "audio": limit.with_audio,
+            },
         )
 
     def _lost(self, error: Exception) -> None:
@@ -252,6 +257,13 @@ class Supervisor:
                 session._left(), lambda: session._emit_error(known, recoverable=False)
             )
         raise lost from error
+
+
+def _is_own(error: BaseException) -> bool:
+    """Whether an error is neither the network's nor the provider's, so that dialling cures it not:
+    we could not make what a new connection is told."""
+    foreign = (APIError, OSError, asyncio.TimeoutError, aiohttp.ClientError)
+    return isinstance(error, Exception) and not isinstance(error, foreign)
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from livekit.agents import llm
@@ -9,10 +10,13 @@ from livekit.agents.llm.remote_chat_context import RemoteChatContext
 from pydantic import BaseModel
 
 from .._vendor.openai import realtime_model as _impl
+from .._vendor.openai.utils import livekit_item_to_openai_item
+from ..log import logger
+from ..tellable import mended, sendable, tellable
 from .replay_limit import answers_of, older_than_newest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from .realtime import RealtimeSession
 
@@ -40,7 +44,10 @@ class Told:
         """The history as this connection knows it."""
 
     def news(self) -> list[Event]:
-        """The events that it lacks, as they go on the wire; they count as told from now on."""
+        """The events that it lacks, as they go on the wire; they count as told from now on.
+
+        What cannot be told is left out: it would be so on every connection.
+        """
         return [*self._news_of_settings(), *self._news_of_items()]
 
     @property
@@ -61,29 +68,56 @@ class Told:
     def _news_of_settings(self) -> list[Event]:
         session = self._session
         tools = session._tools.flatten()
-        updates: list[Any] = [session._create_session_update_event()]
+        makers: list[Callable[[], Any]] = [session._create_session_update_event]
         if tools or self._told_tools:
             self._told_tools = True
-            updates.append(session._create_tools_update_event(tools))
-        events = self._wire(updates)
+            makers.append(lambda: session._create_tools_update_event(tools))
+        events = [event for make in makers for event in self._made(make)]
         settings = [{**event, "event_id": None} for event in events]
         if settings == self._settings:
             return []
         self._settings = settings
         return events
 
+    def _made(self, make: Callable[[], Any]) -> list[Event]:
+        try:
+            return self._wire([make()])
+        except Exception as e:
+            logger.warning("settings cannot be told", extra={"error": type(e).__name__})
+            return []
+
     def _news_of_items(self) -> list[Event]:
-        session = self._session
         history = self._history()
+        try:
+            events = self._updates(history)
+        except Exception:
+            history.items = tellable(history.items, self._told_alone)
+            self._leave_out_but(history)
+            events = self._updates(history)
+        if events:
+            self.items = _record_of(history)
+        return events
+
+    def _updates(self, history: llm.ChatContext) -> list[Event]:
+        session = self._session
         # Upstream compares with what its own record says that the server has.
         record, session._remote_chat_ctx = session._remote_chat_ctx, self.items
         try:
-            events = session._create_update_chat_ctx_events(history)
+            return self._wire(session._create_update_chat_ctx_events(history))
         finally:
             session._remote_chat_ctx = record
-        if events:
-            self.items = _record_of(history)
-        return self._wire(events)
+
+    def _told_alone(self, item: llm.ChatItem) -> None:
+        json.dumps(self._wire([livekit_item_to_openai_item(item)]))
+
+    def _leave_out_but(self, history: llm.ChatContext) -> None:
+        kept = {item.id for item in history.items}
+        self._left_out = {
+            item.id for item in self._session.chat_ctx.items if item.id not in kept
+        } | (self._left_out or set())
+        unanswerable = answers_of(self._session.chat_ctx.items, self._left_out)
+        self._left_out |= unanswerable
+        history.items = [item for item in history.items if item.id not in unanswerable]
 
     def _history(self) -> llm.ChatContext:
         history = self._session.chat_ctx.copy(**_NOT_TOLD)
@@ -91,7 +125,7 @@ class Told:
             self._left_out = older_than_newest(history.items, self._limit)
         self._left_out |= self._session._record.explanations
         self._left_out |= answers_of(history.items, self._left_out)
-        history.items = [item for item in history.items if item.id not in self._left_out]
+        history.items = [mended(item) for item in history.items if item.id not in self._left_out]
         return history
 
     def _wire(self, events: Iterable[Any]) -> list[Event]:
@@ -100,7 +134,8 @@ class Told:
         wired: list[Event] = []
         for event in events:
             is_model = isinstance(event, BaseModel)
-            wired.append(event.model_dump(exclude_unset=True, by_alias=True) if is_model else event)
+            told = event.model_dump(exclude_unset=True, by_alias=True) if is_model else event
+            wired.append(sendable(told))
             if legacy_azure:
                 _impl._normalize_azure_client_event(wired[-1])
         return wired
