@@ -17,11 +17,12 @@ from ..agent_record import AgentRecord
 from ..connection_log import ConnectionLog
 from ..core import facts as f
 from ..core.handover import RenewalLimits
-from ..core.limits import OTHER_RENEWAL_WAIT_S
+from ..core.limits import OTHER_RENEWAL_WAIT_S, REMEMBERED_CALLS
 from ..driver import Driver
 from ..events import ResilienceEvent
 from ..hooks import duration_of, options_of
 from ..log import logger
+from ..newest import Newest
 from ..notify import notify
 from ..provider_bounds import OPENAI
 from ..reply_timer import ReplyTimer
@@ -127,10 +128,12 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._expired = False
         self._streak = FailureStreak()
         self._requests = Requests(self)
-        # The tool calls that came, by the id that upstream answers with, and those whose results
+        # The newest tool calls, by the id that upstream answers with, and those whose results
         # went. xAI's ids have 43 characters; upstream shortens those of more than 32.
-        self._called: dict[str, str] = {}
-        self._answered: set[str] = set()
+        self._called: Newest[str, str] = Newest(REMEMBERED_CALLS)
+        self._answered: Newest[str, None] = Newest(REMEMBERED_CALLS)
+        # The response that upstream's current generation is of.
+        self._generation_id: str | None = None
         super().__init__(realtime_model, turn_detection_disabled=turn_detection_disabled)
         # Upstream has made its main task, which has not begun to run.
         self._supervisor = Supervisor(self)
@@ -147,11 +150,14 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if event == "openai_server_event_received":
             try:
                 self._server_event(args[0])
-            except Exception:
-                logger.exception("an event lacks what its type promises")
+            except Exception as e:
+                # Upstream is to have it all the same.
+                kinds = {"kind": args[0]["type"], "error": type(e).__name__}
+                logger.error("an event could not be followed", extra=kinds)
         elif event == "openai_client_event_queued":
             self._client_event(args[0])
         elif event == "generation_created":
+            self._generation_id = args[0].response_id
             self._speaker.watch(args[0].response_id, args[0], self)
             emit = super().emit
             self._agent_record.announce(self, args[0].response_id, lambda: emit(event, *args))
@@ -290,9 +296,14 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if item.get("type") == "function_call_output":
             self._tool_answered(item["call_id"])
 
+    def _waits_for(self, answered_id: str) -> bool:
+        """Whether the result of a call of this session did not go to a server; old ones did."""
+        call_id = self._called.get(_shorten_call_id(answered_id))
+        return call_id is not None and call_id not in self._answered
+
     def _tool_answered(self, answered_id: str) -> None:
         call_id = self._called.get(answered_id, answered_id)
-        self._answered.add(call_id)
+        self._answered[call_id] = None
         # The application asks for the reply to it by itself.
         self._driver.feed(f.ToolResultDelivered(self._driver.now, call_id, expects_reply=False))
 
@@ -398,15 +409,21 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     # -- what the driver decides
 
     def close_streams(self, generation_id: str) -> None:
-        if isinstance(self._current_generation, _impl._ResponseGeneration):
+        if self._is_current(generation_id):
             self._record.keep_cut_reply()
             self._close_current_generation()
 
+    def _is_current(self, generation_id: str) -> bool:
+        """Whether upstream's current generation is that one; another may have begun."""
+        is_open = isinstance(self._current_generation, _impl._ResponseGeneration)
+        return is_open and self._generation_id == generation_id
+
     def finalise(self, generation_id: str) -> None:
-        self.close_streams(generation_id)
-        # Upstream skips whatever still comes for a response that it holds as discarded.
-        self._current_generation = _impl._DiscardedGeneration()
-        self._server_events.discard()
+        if self._is_current(generation_id):
+            self.close_streams(generation_id)
+            # Upstream skips whatever still comes for a response that it holds as discarded.
+            self._current_generation = _impl._DiscardedGeneration()
+        self._server_events.discard(generation_id)
         self.send_event({"type": "response.cancel", "response_id": generation_id})
         self._record.ends_here(generation_id)
 

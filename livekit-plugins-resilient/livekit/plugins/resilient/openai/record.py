@@ -88,7 +88,7 @@ class Record:
             if (
                 item.id in item_ids
                 and item.type == "function_call_output"
-                and item.call_id not in self._session._answered
+                and self._session._waits_for(item.call_id)
             ):
                 self._session._tool_answered(item.call_id)
 

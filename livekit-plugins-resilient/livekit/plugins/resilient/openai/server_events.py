@@ -134,9 +134,9 @@ class ServerEvents:
             case _:
                 pass
 
-    def discard(self) -> None:
-        """The open response is cancelled by us: what still comes of it is nobody's."""
-        self._discarded = self.response_id
+    def discard(self, response_id: str) -> None:
+        """A response is cancelled by us: what still comes of it is nobody's."""
+        self._discarded = response_id
 
     def connection_ended(self) -> None:
         """The open response ended with its connection."""
