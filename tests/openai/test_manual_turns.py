@@ -108,6 +108,22 @@ async def test_what_was_committed_before_the_drop_is_not_heard_again() -> None:
         assert questions(server) == [QUESTION[:HALF]]
 
 
+async def test_a_turn_after_a_refused_commit_is_not_heard_again() -> None:
+    server = OpenAIRealtimeServer([])
+    async with session_on(server) as session:
+        session.send_event({"type": "input_audio_buffer.commit"})
+        await server.wait_for("error")
+        await speak(session, QUESTION)
+        session.commit_audio()
+        await server.wait_for("input_audio_buffer.committed")
+        await server.do(Abort())
+        await server.wait_for("session.updated", connection=2)
+        await speak(session, QUESTION[:HALF])
+        session.commit_audio()
+        await server.wait_for("input_audio_buffer.committed", connection=2)
+        assert questions(server) == [QUESTION[:HALF]]
+
+
 async def test_switched_off_only_the_rest_is_heard() -> None:
     server = OpenAIRealtimeServer([])
     async with session_on(server, resend_utterance=False) as session:

@@ -128,6 +128,16 @@ def test_what_was_cleared_is_gone() -> None:
     assert buffer.for_new_connection() == [append(2)]
 
 
+def test_a_commit_that_is_refused_takes_no_audio_with_it() -> None:
+    buffer = InputBuffer(resends=True)
+    fill(buffer, COMMIT, append(1), COMMIT, append(2))
+    buffer.refused("commit")
+    buffer.settled("commit")
+    assert buffer.for_new_connection() == [append(2)]
+    buffer.refused("clear")
+    assert buffer.for_new_connection() == []
+
+
 def test_an_answer_to_what_is_not_kept_changes_nothing() -> None:
     buffer = InputBuffer(resends=True)
     fill(buffer, append(1))

@@ -204,6 +204,14 @@ class InputBuffer:
             while self._forget_oldest() != kind:
                 pass
 
+    def refused(self, what: Literal["commit", "clear"]) -> None:
+        """The server did not do so; what it holds stays as it was."""
+        kind = f"input_audio_buffer.{what}"
+        for event in self._events:
+            if event["type"] == kind:
+                self._events.remove(event)
+                return
+
     def for_new_connection(self) -> list[dict[str, Any]]:
         """What a new connection must be sent first, in order; each is then `sent` again."""
         events = list(self._events)

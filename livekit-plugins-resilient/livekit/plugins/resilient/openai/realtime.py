@@ -365,6 +365,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             self._replay_limit.complained()
         self._outbox.refused(event_id)
         self._record.refused(event_id)
+        if event.error.code == "input_audio_buffer_commit_empty":
+            self._input_buffer.refused("commit")
         # An item's waiter is settled by upstream, which then tells nobody.
         if fate == "report" or event_id in self._chat_ctx_event_futures:
             super()._handle_error(event)
