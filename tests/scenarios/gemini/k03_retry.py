@@ -14,6 +14,7 @@ from livekit.plugins.resilient.testing import (
     OnConnection,
     Refuse,
     Reply,
+    Send,
     TurnRequest,
 )
 
@@ -160,12 +161,52 @@ async def outlives_an_invalid_argument(stage: GeminiStage) -> None:
     server={**TALE, "pace": "realtime"},
     mutants="unreadable-message-ends-the-connection",
 )
+@scenario(
+    "gemini-frame-nested-without-end",
+    kind="K3",
+    rule="R19",
+    provider="gemini",
+    faults=[Fault(CUT, Malformed("[" * 100_000))],
+    server={**TALE, "pace": "realtime"},
+    mutants="deep-frame-ends-the-connection",
+)
 async def skips_what_is_not_json(stage: GeminiStage) -> None:
     """A frame that is not JSON is skipped, and the reply around it is heard to its end."""
     await stage.call.generate_reply(instructions="Tell a story.")
     await stage.call.agent_done()
     stage.require_heard(stage.heard_whole(STORY), "no sample of the running reply is lost")
     stage.require(len(stage.server.dials()) == 1, "the connection is kept")
+    stage.dead_air()
+
+
+@scenario(
+    "gemini-end-at-no-time",
+    kind="K3",
+    rule="R19",
+    provider="gemini",
+    faults=[Fault(CUT, Send({"goAway": {"timeLeft": "1e400s"}}))],
+    server={**TALE, "pace": "realtime"},
+    mutants="end-at-no-time-is-an-end",
+)
+@scenario(
+    "gemini-call-of-no-tool",
+    kind="K3",
+    rule="R19",
+    provider="gemini",
+    faults=[Fault(CUT, Send({"toolCall": {"functionCalls": [{"id": "call-1", "args": {}}]}}))],
+    server={**TALE, "pace": "realtime"},
+    mutants="calls-of-no-tool-are-passed-on",
+)
+async def skips_what_it_cannot_use(stage: GeminiStage) -> None:
+    """A message with nothing in it to go by costs neither the reply around it nor the
+    connection."""
+    await stage.call.generate_reply(instructions="Tell a story.")
+    await stage.call.agent_done()
+    stage.require_heard(stage.heard_whole(STORY), "no sample of the running reply is lost")
+    await stage.ask()
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")
+    stage.require(len(stage.server.dials()) == 1, "the connection is kept")
+    stage.require(stage.call.errors == [], "the session is told of no error")
     stage.dead_air()
 
 

@@ -116,6 +116,27 @@ MUTANTS = (
         new="_UNREADABLE_IN_A_ROW = 0\n",
     ),
     Mutant(
+        name="deep-frame-ends-the-connection",
+        sentence="A frame that the client library fails at in another way is skipped as well.",
+        module="google.line",
+        old="            except Exception as error:\n                # Whatever",
+        new="            except (APIError, ValueError) as error:\n                # Whatever",
+    ),
+    Mutant(
+        name="end-at-no-time-is-an-end",
+        sentence="An announced end at a time that is none is skipped.",
+        module="google.set_up",
+        old="    return seconds if seconds <= LONGEST_NOTICE_S else None\n",
+        new="    return seconds if seconds <= LONGEST_NOTICE_S else 0.0\n",
+    ),
+    Mutant(
+        name="calls-of-no-tool-are-passed-on",
+        sentence="A tool call without a name is skipped.",
+        module="google.malformed",
+        old="    if not call.name:\n        return False\n",
+        new="",
+    ),
+    Mutant(
         name="error-comes-before-the-wait",
         sentence="The application is told of an error just before the redial.",
         module="google.supervisor",

@@ -110,6 +110,21 @@ MUTANTS = (
         new="            event = message\n",
     ),
     Mutant(
+        name="openai-deep-frame-ends-the-connection",
+        sentence="A frame that is nested deeper than can be read is skipped.",
+        module="openai.event_shapes",
+        old="    except (ValueError, RecursionError):",
+        new="    except ValueError:",
+    ),
+    Mutant(
+        name="openai-odd-ends-are-skipped",
+        sentence="The end of a response is its end, however it looks.",
+        module="openai.event_shapes",
+        old='        _Field("response", _is_object, _no_fields),\n'
+        '        _Field("response.id", _is_text, _empty),\n',
+        new='        _Field("response", _is_object),\n',
+    ),
+    Mutant(
         name="openai-loss-is-final",
         sentence="A connection that is lost is followed by another.",
         module="openai.supervisor",

@@ -16,7 +16,9 @@ from livekit.plugins.resilient.testing import (
     NoSetupAnswer,
     OnConnection,
     Refuse,
+    Send,
     SlowPong,
+    Swallow,
     UnknownMessage,
     UserStarts,
     UserStops,
@@ -345,6 +347,15 @@ async def a_mute_first_session_is_left(stage: OpenAIStage) -> None:
     server=TALK,
     mutants="openai-strange-messages-are-passed-on",
 )
+@scenario(
+    "openai-frame-nested-without-end",
+    kind="K1",
+    rule="R19",
+    provider="openai",
+    faults=[Fault(AtAudio(1.0), Malformed("[" * 100_000))],
+    server=TALK,
+    mutants="openai-deep-frame-ends-the-connection",
+)
 async def a_strange_message_is_skipped(stage: OpenAIStage) -> None:
     """A message that nobody understands costs neither the reply nor the connection."""
     await stage.call.generate_reply(instructions=TELL)
@@ -353,3 +364,29 @@ async def a_strange_message_is_skipped(stage: OpenAIStage) -> None:
     stage.require(len(stage.server.dials()) == 1, "the connection is kept")
     stage.require(stage.call.errors == [], "the session is told of no error")
     await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-end-without-a-response",
+    kind="K1",
+    rule="R19",
+    provider="openai",
+    faults=[
+        Fault(
+            Before("response.done"),
+            (Swallow(), Send({"type": "response.done", "response": None})),
+        )
+    ],
+    server=TALK,
+    mutants="openai-odd-ends-are-skipped",
+)
+async def an_end_is_an_end_however_it_looks(stage: OpenAIStage) -> None:
+    """A reply whose end says nothing of it is over when it was heard, and in the record."""
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    reply = await stage.call.reply()
+    await stage.call.agent_done()
+    stage.require_heard(whole(stage, STORY), "the reply is heard to its end")
+    stage.require(stage.call.now - (reply.ended_at or 0.0) < 1.0, "it is over when it was heard")
+    await next_question_is_answered(stage)
+    stage.require(len(stage.server.dials()) == 1, "the connection is kept")
+    stage.require(stage.call.errors == [], "the session is told of no error")
