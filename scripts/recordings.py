@@ -1,4 +1,5 @@
-"""Checks the facts of the conformance test against the recordings that they name.
+"""Checks the facts of the conformance test against the recordings that they name, and that what
+the providers sent in any of them is handled as it is.
 
 FOLDER holds gemini.jsonl and openai.jsonl, the skeletons of recorded sessions; they are not part
 of this project.
@@ -7,6 +8,7 @@ of this project.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
+from livekit.plugins.resilient.openai.event_shapes import read_event  # noqa: E402
 from tests.conformance import gemini, openai  # noqa: E402
 from tests.conformance.facts import Step, broken, load  # noqa: E402
 from tests.conformance.recordings import read  # noqa: E402
@@ -47,7 +50,19 @@ def main() -> int:
                 print(f"{provider} {fact.id}, {fact.where}: {problem}")
             wrong += bool(problems)
     print(f"{checked - wrong} of {checked} facts hold of their recordings")
-    return 1 if wrong else 0
+    events = [
+        (name, step[2])
+        for name, steps in read(folder / "openai.jsonl").items()
+        for step in steps
+        if step[0] == "<"
+    ]
+    odd = [
+        (name, event) for name, event in events if read_event(json.dumps(event)) != (event, False)
+    ]
+    for name, event in odd:
+        print(f"openai {name}: {event['type']} is not taken as it is")
+    print(f"{len(events) - len(odd)} of {len(events)} recorded events are taken as they are")
+    return 1 if wrong or odd else 0
 
 
 if __name__ == "__main__":

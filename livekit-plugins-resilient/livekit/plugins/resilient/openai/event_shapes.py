@@ -2,8 +2,8 @@
 
 Listed are the fields that we or upstream's handlers read, and what they must hold for either to
 come to an end. What is not listed passes as it is: unknown events, unknown fields, unknown values.
-Source: upstream's handlers, and recorded sessions of OpenAI, Azure and xAI; a test holds the table
-against these. Date: 2026-11.
+Source: upstream's handlers, and recorded sessions of OpenAI, Azure and xAI, against which
+`scripts/bench.sh recordings` holds the table. Date: 2026-11.
 """
 
 from __future__ import annotations
