@@ -320,7 +320,6 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         except Exception as e:
             # Upstream is to have it all the same.
             logger.error("message not followed", extra={"error": type(e).__name__})
-        return True
 
     def _follow(self, message: types.LiveServerMessage) -> None:
         self._message = message
