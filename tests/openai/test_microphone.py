@@ -294,3 +294,22 @@ def test_words_of_an_outage_are_not_missed_once_a_server_hears_the_caller(heard:
     microphone.for_new_connection()
     getattr(microphone, heard)()
     assert not microphone.words_missed
+
+
+@pytest.mark.parametrize(
+    ("spoken", "dropped"), [([], False), ([4, 5], False), ([3], True), ([0, 5], True)]
+)
+def test_words_of_an_outage_that_are_too_old_are_known_to_be_dropped(
+    spoken: list[int], dropped: bool
+) -> None:
+    microphone = Microphone(1.0, resends=True)
+    microphone.for_new_connection()
+    for _ in range(2):
+        for number, frame in enumerate(frames(6)):
+            microphone.takes(frame, speaks=number in spoken, serves=False)
+        assert len(microphone.for_new_connection()) == 2
+        assert microphone.words_dropped is dropped
+    for frame in frames(6):
+        microphone.takes(frame, speaks=False, serves=False)
+    microphone.for_new_connection()
+    assert not microphone.words_dropped

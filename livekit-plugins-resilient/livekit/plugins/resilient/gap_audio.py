@@ -26,6 +26,10 @@ class GapAudio(Generic[_Frame]):
         self._kept_s = 0.0
         self._dropped_s = 0.0
 
+    def __len__(self) -> int:
+        """Frames that are kept."""
+        return len(self._frames)
+
     @property
     def kept_s(self) -> float:
         """Seconds that are kept."""

@@ -157,7 +157,8 @@ class Edges:
     def _connected(self) -> None:
         driver = self._session._driver
         # A replayed session answers nothing by itself.
-        words_lost = self._session._server_events.words_lost
+        session = self._session
+        words_lost = session._server_events.words_lost or session._microphone.words_dropped
         driver.feed(f.Connected(driver.now, knows_turn=False, words_lost=words_lost))
 
     def _push_again(self, frames: list[rtc.AudioFrame]) -> None:

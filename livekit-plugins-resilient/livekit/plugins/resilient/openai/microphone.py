@@ -53,6 +53,12 @@ class Microphone:
         self._connected = False
         self._sent_s = 0.0  # to the newest connection
         self._words_missed = False
+        # The frames of an outage that went to the ring, and before how many of them the caller was
+        # first heard.
+        self._missed = 0
+        self._missed_before_speech: int | None = None
+        self.words_dropped = False
+        """Whether some of what the caller said in the last outage was older than what is kept."""
 
     @property
     def words_missed(self) -> bool:
@@ -76,7 +82,7 @@ class Microphone:
             Whether it is to be sent; False in an outage, which keeps what the next one needs.
         """
         if not serves and self._connected:
-            self.missed(frame)
+            self.missed(frame, speaks=speaks)
             self._words_missed |= speaks
             return False
         if not serves:
@@ -102,13 +108,16 @@ class Microphone:
             # The server has had time enough to hear speech in what it was sent first.
             self._queued.discard()
 
-    def missed(self, frame: rtc.AudioFrame) -> None:
-        """Note a frame that no connection could take."""
+    def missed(self, frame: rtc.AudioFrame, *, speaks: bool = False) -> None:
+        """Note a frame that no connection could take, and whether it sounds like speech."""
         said = self._utterance
         goes_on = said is not None and said.kept_s + frame.duration <= _UTTERANCE_S
         if said is not None and goes_on and not self._gap.kept_s:
             said.keep(frame, frame.duration)
         else:
+            if speaks and self._missed_before_speech is None:
+                self._missed_before_speech = self._missed
+            self._missed += 1
             self._gap.keep(frame, frame.duration)
 
     def hinted(self) -> None:
@@ -159,6 +168,9 @@ class Microphone:
         said = [] if self._utterance is None else self._utterance.release()
         if self._connected:
             self._queued.release()
+        before, dropped = self._missed_before_speech, self._missed - len(self._gap)
+        self.words_dropped = before is not None and before < dropped
+        self._missed, self._missed_before_speech = 0, None
         self._connected = True
         self._sent_s = 0.0
         self._recent.release()
@@ -167,6 +179,7 @@ class Microphone:
     def for_handover(self) -> list[rtc.AudioFrame]:
         """What a connection must hear that takes over from one that serves, likewise: what that
         one may not have committed."""
+        self.words_dropped = False
         return (self._utterance or self._recent).release()
 
     def take_dropped_s(self) -> float:
