@@ -221,6 +221,11 @@ hint needs 0.1, and a server may be that much earlier or later. An interruption 
 voice was nobody's. Source: our choice; a phantom interruption is reported in livekit/agents#5408.
 Date: 2026-11."""
 
+STOPS_WITHIN_S = 1.0
+"""Seconds in which a server that hears the caller cut in stops its reply: until then, that it goes
+on does not show that it took what was said. Source: our choice; its own detection takes a few
+tenths, and the network as long. Date: 2026-11."""
+
 SLOWEST_END_S = 2.0
 """Seconds from complete output that was heard, or from an interruption, to the slowest end of a
 healthy turn on record, likewise. Source: recorded sessions of Gemini 3.8 (1.7 after the last

@@ -8,7 +8,7 @@ from google.genai import types
 
 from .._vendor.google import realtime_api as _impl
 from ..core import facts as f
-from ..core.limits import COVERAGE_GRACE_S, GEMINI_DEAF_AFTER_S
+from ..core.limits import COVERAGE_GRACE_S, GEMINI_DEAF_AFTER_S, STOPS_WITHIN_S
 from ..core.playout import ReplyProgress, TranscriptDelta
 from ..driver import Driver
 from .pings import PING_EVERY_S
@@ -168,7 +168,10 @@ class TurnLog:
             data = part.inline_data.data if part.inline_data else None
             if data and takes_audio:
                 seconds = len(data) / 2 / _impl.OUTPUT_AUDIO_SAMPLE_RATE
-                self.understood_at = now
+                # While a reply goes on, the server may still be about to stop for the caller.
+                goes_on = reply in self._began_at
+                heard_by = now - STOPS_WITHIN_S if goes_on else now
+                self.understood_at = max(self.understood_at, heard_by)
                 progress.received(seconds)
                 self._driver.feed(f.AudioReceived(now, reply, seconds))
         said = content.output_transcription
