@@ -47,6 +47,9 @@ class RecordingCarrier:
     def redrive(self, redrive_id: str, instructions: str) -> None:
         self.done.append(("redrive", instructions))
 
+    def take_back(self, redrive_id: str, generation_id: str | None) -> None:
+        self.done.append(("take back", redrive_id))
+
     def reissue(self, request_id: str) -> None:
         self.done.append(("reissue", request_id))
 
@@ -82,6 +85,15 @@ async def cut_reply(driver: Driver) -> None:
     driver.feed(f.PlaybackStarted(driver.now, "g1"))
     await asyncio.sleep(1.0)
     driver.feed(f.Disconnected(driver.now))
+
+
+async def test_a_caller_who_cuts_in_on_the_rest_of_a_reply_has_the_redrive_taken_back() -> None:
+    driver, carrier = make()
+    await cut_reply(driver)
+    driver.feed(f.Connected(driver.now))
+    driver.feed(f.PlaybackFinished(driver.now, "g1", 1.0, cut_in=True))
+    assert carrier.done[-1] == ("take back", "redrive-1")
+    assert [type(e) for e in carrier.events] == [RedriveDecided, RedriveOutcome]
 
 
 async def test_a_cut_reply_is_asked_for_with_the_words_that_will_have_been_heard() -> None:

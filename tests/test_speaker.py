@@ -119,6 +119,7 @@ async def test_what_was_cleared_counts_as_far_as_it_was_heard() -> None:
     finished = watched.facts[-1]
     assert isinstance(finished, f.PlaybackFinished)
     assert finished.heard_until_s == pytest.approx(0.4, abs=0.02)
+    assert finished.cut_in
 
 
 async def test_a_pause_and_its_end_are_told_from_the_agents_state() -> None:

@@ -24,6 +24,7 @@ from livekit.plugins.resilient.core.decisions import (
     RecordOutcome,
     Redrive,
     SuspectDead,
+    TakeBack,
 )
 from livekit.plugins.resilient.core.state import Link, Phase
 
@@ -49,6 +50,7 @@ GENERATION_FACTS: list[Callable[[float, str], Fact]] = [
     lambda at, g: f.PlaybackProgressed(at, g, 0.5),
     lambda at, g: f.PlaybackFinished(at, g, 0.0),
     lambda at, g: f.PlaybackFinished(at, g, 9.0),
+    lambda at, g: f.PlaybackFinished(at, g, 0.5, cut_in=True),
 ]
 PLAIN_FACTS: list[Callable[[float], Fact]] = [
     f.MessageArrived,
@@ -160,6 +162,8 @@ class Calls(RuleBasedStateMachine):
                     self.permits = 1
                 case Redrive():
                     self.check_redrive(decision)
+                case TakeBack():
+                    assert decision.redrive_id == self.asked, "not of what is settled"
                 case RecordOutcome():
                     assert decision.redrive_id == self.asked, "one outcome for each"
                     self.asked = None

@@ -18,6 +18,7 @@ from livekit.plugins.resilient.core.decisions import (
     RecordOutcome,
     Redrive,
     RedriveCause,
+    TakeBack,
 )
 
 # Short ones, to reckon with.
@@ -725,6 +726,56 @@ OURS = (f.GenerationOpened(21.0, "h", "redrive-1"), f.AudioReceived(21.0, "h", 1
 def test_a_redrive_has_one_outcome(facts: tuple[Fact, ...], outcome: str) -> None:
     call = Call(*ASKED, *facts)
     assert call.outcomes() == [outcome]
+
+
+# The reply "g" is cut at 20, and what arrived of it plays on.
+CUT = (*SPEAKING, DROP)
+STOPPED = f.PlaybackFinished(25.0, "g", 14.0, cut_in=True)
+
+
+def test_a_cut_reply_whose_rest_is_stopped_is_not_asked_for() -> None:
+    call = Call(*CUT, STOPPED, f.Connected(26.0))
+    call.run(500.0)
+    assert call.redrives() == []
+
+
+def test_a_cut_reply_whose_rest_is_heard_or_flushed_is_asked_for() -> None:
+    call = Call(*CUT, f.PlaybackFinished(25.0, "g", 14.0), f.Connected(26.0))
+    assert call.redrives() == [(26.0, "reply_cut")]
+
+
+def test_a_reply_that_was_stopped_before_the_drop_is_not_asked_for() -> None:
+    """Not every provider is told by the application."""
+    call = Call(*SPEAKING, f.PlaybackFinished(15.0, "g", 4.0, cut_in=True), DROP)
+    call.feed(f.Connected(20.5))
+    call.run(500.0)
+    assert call.redrives() == []
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_redrive_is_taken_back_where_the_old_rest_is_stopped(begun: bool) -> None:
+    call = Call(*CUT, f.Connected(20.5))
+    assert call.redrives() == [(20.5, "reply_cut")]
+    if begun:
+        call.feed(*OURS)
+    decided = call.feed(STOPPED)
+    assert decided[0] == TakeBack("redrive-1", "h" if begun else None)
+    assert call.outcomes() == ["superseded"]
+    call.feed(f.Disconnected(26.0), f.Connected(26.5))
+    call.run(500.0)
+    assert len(call.redrives()) == 1, "nor is it asked for again"
+
+
+def test_a_redrive_that_is_heard_is_not_taken_back() -> None:
+    call = Call(*CUT, f.Connected(20.5), *OURS, f.PlaybackStarted(22.0, "h"))
+    assert not any(isinstance(d, TakeBack) for d in call.feed(STOPPED))
+
+
+def test_a_request_outlives_the_reply_before_it() -> None:
+    """It is the application's, which takes it back by itself."""
+    call = Call(*CUT, f.ReplyRequested(21.0, "r"), STOPPED, f.Connected(26.0))
+    assert call.redrives() == [(26.0, "reply_requested")]
+    assert not any(isinstance(d, TakeBack) for _, d in call.log)
 
 
 def test_a_redrive_without_any_generation_fails_after_the_bound() -> None:

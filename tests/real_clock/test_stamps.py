@@ -59,6 +59,9 @@ class AskingCarrier:
 
     def redrive(self, redrive_id: str, instructions: str) -> None: ...
 
+    def take_back(self, redrive_id: str, generation_id: str | None) -> None:
+        pass
+
     def reissue(self, request_id: str) -> None: ...
 
     def words_of(self, generation_id: str, audio_s: float) -> str:

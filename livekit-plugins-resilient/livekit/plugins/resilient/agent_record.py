@@ -7,6 +7,7 @@ the words that nobody heard would come back from there.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +76,15 @@ class AgentRecord:
         """Whether a reply is known to be played, or about to be, and nobody has interrupted it."""
         speech = self._speeches.get(reply_id)
         return speech is not None and not speech.interrupted
+
+    def stop(self, reply_id: str) -> bool:
+        """Have a reply not be played, or no more of it; whether anybody was to play it."""
+        speech = self._speeches.get(reply_id)
+        if speech is None:
+            return False
+        with contextlib.suppress(RuntimeError):  # the application lets nobody interrupt it
+            speech.interrupt()
+        return True
 
     def _attach(self, session: rtc.EventEmitter[Any]) -> None:
         agent_session = agent_session_of(session)

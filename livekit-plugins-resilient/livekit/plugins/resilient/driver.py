@@ -24,6 +24,7 @@ from .core.decisions import (
     RecordOutcome,
     Redrive,
     SuspectDead,
+    TakeBack,
 )
 from .core.limits import LATE_AFTER_S, LOOK_EVERY_S, STALL_TOLD_S, Bounds
 from .core.state import Link
@@ -64,6 +65,9 @@ class Carrier(Protocol):
 
     def redrive(self, redrive_id: str, instructions: str) -> None:
         """Ask the model for a reply; the application did not ask for this one."""
+
+    def take_back(self, redrive_id: str, generation_id: str | None) -> None:
+        """See to it that the reply to a re-drive, which may have begun, is not heard."""
 
     def reissue(self, request_id: str) -> None:
         """Send a request of the application again, with its own future."""
@@ -366,6 +370,8 @@ class Driver:
                     )
             case Redrive():
                 self._redrive(decision)
+            case TakeBack():
+                carrier.take_back(decision.redrive_id, decision.generation_id)
             case SuspectDead():
                 logger.warning("connection looks dead", extra={"sign": decision.sign})
                 carrier.replace_connection(speaks=decision.sign == "passed_over")

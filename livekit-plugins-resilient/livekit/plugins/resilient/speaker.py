@@ -192,8 +192,12 @@ class SpeakerWatch:
         """A message will be played no more, or no more messages come: is that all of the reply?"""
         # Upstream plays no message behind one that was interrupted.
         reply.over = interrupted or (reply.whole and reply.played == reply.last)
-        kind = f.PlaybackFinished if reply.over else f.PlaybackProgressed
-        self._feed(kind(self._now(), reply.id, reply.heard_s))
+        now = self._now()
+        if reply.over:
+            cut_in = interrupted and reply.id not in self._flushed
+            self._feed(f.PlaybackFinished(now, reply.id, reply.heard_s, cut_in))
+        else:
+            self._feed(f.PlaybackProgressed(now, reply.id, reply.heard_s))
 
     # -- the AgentSession's own output
 

@@ -19,6 +19,7 @@ from .decisions import (
     RecordFirstAudio,
     Redrive,
     SuspectDead,
+    TakeBack,
 )
 from .facts import IllegalFactError
 from .limits import CUT_IN_HEARD_S, READ_WITHIN_S, SLOWEST_START_S, TRACKED_GENERATIONS, Bounds
@@ -446,11 +447,12 @@ class Conversation:
             del self._unplayed[generation.id]
             generation.move_speaker(at, fact.heard_until_s, running=False)
             generation.finished_at = at
+            decisions = self._cut_in(generation) if fact.cut_in else ()
             if fact.heard_until_s > 0:
-                return self._heard(at, generation)
+                return decisions + self._heard(at, generation)
             if generation is not self._open and generation.heard_at is None:
-                return self._replies.unheard(at, generation)
-            return ()
+                return decisions + self._replies.unheard(at, generation)
+            return decisions
         if isinstance(fact, f.PlaybackProgressed):
             if not fact.heard_until_s:
                 return ()
@@ -460,6 +462,14 @@ class Conversation:
             generation.move_speaker(at, generation.heard_s(at), running=True)
         self._speaker = generation
         return self._heard(at, generation)
+
+    def _cut_in(self, stopped: Generation) -> tuple[Decision, ...]:
+        stopped.cut_in = True
+        decisions = self._replies.cut_in()
+        for decision in decisions:
+            if isinstance(decision, TakeBack) and decision.generation_id in self._unplayed:
+                self._unplayed[decision.generation_id].cancelled = True
+        return decisions
 
     def _heard(self, at: float, generation: Generation) -> tuple[Decision, ...]:
         if generation.heard_at is not None:

@@ -17,6 +17,7 @@ __all__ = [
     "RedriveCause",
     "RedriveResult",
     "SuspectDead",
+    "TakeBack",
 ]
 
 RedriveCause: TypeAlias = Literal[
@@ -97,6 +98,19 @@ class Redrive:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeBack:
+    """Take a re-drive back: the caller must not hear its reply, which nobody waits for any more.
+
+    Attributes:
+        redrive_id: Of the `Redrive`.
+        generation_id: The reply to it, of which nothing was heard yet; None where none has begun.
+    """
+
+    redrive_id: str
+    generation_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SuspectDead:
     """Hand over to a new connection: this one looks half-open. Decided once per silence.
 
@@ -125,5 +139,11 @@ class RecordFirstAudio:
 
 
 Decision: TypeAlias = (
-    CloseStreams | FinaliseGeneration | Redrive | SuspectDead | RecordOutcome | RecordFirstAudio
+    CloseStreams
+    | FinaliseGeneration
+    | Redrive
+    | TakeBack
+    | SuspectDead
+    | RecordOutcome
+    | RecordFirstAudio
 )

@@ -493,6 +493,13 @@ class PlaybackFinished:
     """Nothing more of a generation will be heard: played through, cleared or flushed at
     `heard_until_s` seconds (0 where the caller heard nothing of it).
 
+    Attributes:
+        at: Monotonic seconds.
+        generation_id: Of any connection.
+        heard_until_s: Seconds of it that were heard.
+        cut_in: Somebody stopped it before its end: the caller, or the application. False where we
+            did, because of a drop.
+
     Raises:
         IllegalFactError: `heard_until_s` is below 0.
     """
@@ -500,6 +507,7 @@ class PlaybackFinished:
     at: float
     generation_id: str
     heard_until_s: float
+    cut_in: bool = False
 
     def __post_init__(self) -> None:
         _check_seconds(self, "heard_until_s", self.heard_until_s)

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from . import facts as f
 from . import watchdogs
-from .decisions import RecordOutcome, Redrive, RedriveCause, RedriveResult
+from .decisions import RecordOutcome, Redrive, RedriveCause, RedriveResult, TakeBack
 from .limits import TIMES_PUT_OFF, Bounds
 from .state import Edge, Generation, Owed, Phase, Question, Speech
 
@@ -171,6 +171,19 @@ class Replies:
             self.owed.since = at
         return self._settle_question("failed", generation)
 
+    def cut_in(self) -> tuple[TakeBack | RecordOutcome, ...]:
+        """The caller, or the application, stopped what played: nobody wants to hear the rest of a
+        reply that had broken off."""
+        owed, question = self.owed, self._question
+        if owed is None or owed.cause != "reply_cut":
+            return ()
+        self.owed = None
+        self._drop_edge()
+        if question is None or question.request_ids:
+            return ()
+        back = TakeBack(question.redrive_id, question.generation_id)
+        return (back, *self._settle_question("superseded"))
+
     def closed(
         self,
         at: float,
@@ -189,7 +202,7 @@ class Replies:
         if how == "cancelled" or generation.cancelled:
             if mine:
                 self.owed = None
-        elif generation.interrupted or how == "continued":
+        elif generation.interrupted or generation.cut_in or how == "continued":
             if owed is not None and mine:
                 owed.answer = None
                 owed.since = at

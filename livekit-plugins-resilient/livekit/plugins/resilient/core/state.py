@@ -180,6 +180,7 @@ class Generation:
     request_id: str | None = None
     retried: bool = False  # came of a re-drive, so its own failure earns no other
     cancelled: bool = False  # taken back by the application while it was open
+    cut_in: bool = False  # what was heard of it was stopped, whether or not the provider knows
     by_caption: bool = False  # nothing but captions has shown that it is a reply
     working: bool = False  # the provider may be at work without a sign
     phase: Phase = Phase.SILENT

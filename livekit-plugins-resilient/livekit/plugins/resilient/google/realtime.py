@@ -484,6 +484,11 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._redrive_id = redrive_id
         self._send_client_event(reply_request(self._opts.model, instructions))
 
+    def take_back(self, redrive_id: str, generation_id: str | None) -> None:
+        # What was asked for cannot be taken back; the caller's turn stops it at the server.
+        if generation_id is not None:
+            self._spoken.stop(generation_id)
+
     def reissue(self, request_id: str) -> None:
         self._requests.reissue(request_id)
 

@@ -39,6 +39,10 @@ class Spoken:
         """A reply begins; `emit` tells the application of it."""
         self._agent_record.announce(self._session, reply, emit)
 
+    def stop(self, reply: str) -> None:
+        """Have a reply not be heard that waits for its turn to be played."""
+        self._agent_record.stop(reply)
+
     def detach(self) -> None:
         """The session is closed."""
         self._agent_record.detach()

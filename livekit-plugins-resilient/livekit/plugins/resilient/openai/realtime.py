@@ -438,6 +438,15 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         event = {"type": "response.create", "event_id": redrive_id, "response": response}
         self._requests.redrive(redrive_id, event)
 
+    def take_back(self, redrive_id: str, generation_id: str | None) -> None:
+        if generation_id is None:
+            self._requests.take_back(redrive_id)
+        elif (
+            not self._agent_record.stop(generation_id)
+            and generation_id == self._server_events.response_id
+        ):
+            self.send_event({"type": "response.cancel", "response_id": generation_id})
+
     def reissue(self, request_id: str) -> None:
         self._requests.reissue(request_id)
 

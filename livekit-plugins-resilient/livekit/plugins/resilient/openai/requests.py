@@ -157,10 +157,15 @@ class Requests:
         from answering what they say."""
         driver = self._session._driver
         for redrive_id in [key for key, redrives in self._unanswered.items() if redrives]:
-            del self._unanswered[redrive_id]
-            # Upstream cancels the response when it begins.
-            self._session._discarded_event_ids.add(redrive_id)
+            self.take_back(redrive_id)
             driver.feed(f.ReplyRefused(driver.now, redrive_id))
+
+    def take_back(self, redrive_id: str) -> None:
+        """Nobody waits for a re-drive any more whose response has not begun."""
+        self._unanswered.pop(redrive_id, None)
+        self._refused.pop(redrive_id, None)
+        # Upstream cancels the response when it begins.
+        self._session._discarded_event_ids.add(redrive_id)
 
     def refused(self, event_id: str | None) -> None:
         """The server did not answer a request, or the caller, because a response was running."""
