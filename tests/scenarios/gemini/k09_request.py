@@ -6,6 +6,7 @@ from google.genai import types
 
 from livekit.plugins.resilient.testing import (
     Abort,
+    AtAudio,
     AtTime,
     Delay,
     Fault,
@@ -20,7 +21,7 @@ from livekit.plugins.resilient.testing import (
 )
 from livekit.plugins.resilient.testing.call_log import GenerationCreated
 
-from ..lines import ANSWER, GREETING, by_reason
+from ..lines import ANSWER, CUT_S, GREETING, PACE, STORY, by_reason
 from ..registry import scenario
 from ..stage import GeminiStage
 
@@ -187,3 +188,50 @@ async def answers_a_committed_turn(stage: GeminiStage) -> None:
         stage.require_heard(waited_s < 2.0, f"the answer comes at once, not after {waited_s:.1f} s")
     replies = [event for event in call.events if isinstance(event, GenerationCreated)]
     stage.require(all(event.requested for event in replies), "it is the reply that was asked for")
+
+
+@scenario(
+    "gemini-request-while-the-first-dials-hang",
+    kind="K9",
+    rule="R11",
+    provider="gemini",
+    faults=[
+        *(Fault(OnConnection(number), HangHandshake()) for number in (1, 2, 3)),
+        Fault(OnConnection(4), HangHandshake(5.0)),
+    ],
+    server={"default_reply": lines},
+    mutants="google-timeout-begins-in-an-outage",
+)
+async def answers_a_request_before_the_first_connection(stage: GeminiStage) -> None:
+    """A reply that the app asks for at the start of a call, whose first dials hang, is spoken once
+    there is a connection."""
+    await tell_the_news(stage)
+
+
+@scenario(
+    "gemini-app-stops-a-cut-reply",
+    kind="K9",
+    rule="R12",
+    provider="gemini",
+    faults=[
+        Fault(AtAudio(CUT_S, connection=1), Abort()),
+        Fault(OnConnection(2), HangHandshake(3.0)),
+    ],
+    server={"replies": [STORY], "default_reply": by_reason, "pace": PACE},
+    mutants="stopped-reply-is-gone-on-with",
+)
+async def does_not_go_on_with_what_the_app_stopped(stage: GeminiStage) -> None:
+    """A reply that a drop cut is over once the app interrupts what is still playing of it; the
+    restored session is not asked for the rest."""
+    call = stage.call
+    await call.generate_reply(instructions="Tell a story.", wait=False)
+    await stage.until_fault()
+    await call.wait_heard(1.0)
+    await call._inside(call.session.interrupt)
+    stage.idle = True
+    await stage.rest(12.0)
+    asked = [f for f in stage.server.recording.frames("clientContent") if f.message]
+    gone_on = [f for f in asked if any("cut your reply off" in text for text in f.texts)]
+    stage.require(not gone_on, "nobody asks for the rest of it")
+    await stage.ask()
+    stage.require_heard(stage.heard_whole(ANSWER), "the next question is answered in full")

@@ -268,6 +268,13 @@ MUTANTS = (
         old="        said = [] if self._utterance is None else self._utterance.release()\n",
         new="        said: list[rtc.AudioFrame] = []\n",
     ),
+    Mutant(
+        name="openai-dropped-words-are-forgotten",
+        sentence="The caller is asked for words of an outage that are too old to be sent.",
+        module="openai.microphone",
+        old="        self.words_dropped = before is not None and before < dropped\n",
+        new="        self.words_dropped = False\n",
+    ),
     # Tools
     Mutant(
         name="openai-repeated-call-runs-again",

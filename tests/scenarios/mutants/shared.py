@@ -25,6 +25,26 @@ MUTANTS = (
         new="            self.owed = None if True else Owed(retried=",
     ),
     Mutant(
+        name="stopped-reply-is-gone-on-with",
+        sentence="A cut reply whose rest was stopped is not asked for.",
+        module="core.replies",
+        old="""        if owed is None or owed.cause != "reply_cut":
+            return ()
+        self.owed = None
+""",
+        new="""        if True:
+            return ()
+        self.owed = None
+""",
+    ),
+    Mutant(
+        name="redrive-is-not-taken-back",
+        sentence="The reply to a re-drive is not heard by a caller who cut in before it.",
+        module="driver",
+        old="                carrier.take_back(decision.redrive_id, decision.generation_id)\n",
+        new="                pass\n",
+    ),
+    Mutant(
         name="nothing-is-asked-for-after-a-drop",
         sentence="What is owed across a drop is asked for on the next connection.",
         module="core.replies",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from livekit.plugins.resilient.testing import (
     Abort,
+    AtAudio,
     AtTime,
     Before,
     Fault,
@@ -11,6 +14,7 @@ from livekit.plugins.resilient.testing import (
     LateReply,
     OnConnection,
     Received,
+    Reply,
     Swallow,
     UserStops,
 )
@@ -32,6 +36,18 @@ from .steps import (
 TALK = {"default_reply": Lines()}
 DROP_S = 5.0
 DOWN = [Fault(AtTime(DROP_S, connection=1), Abort()), Fault(OnConnection(2), HangHandshake(3.0))]
+AGAIN = Reply("Sorry, what did you say?")
+# The story's audio comes at several times the speed of speech: most of it is still to be played.
+CUT = Fault(AtAudio(6.0, connection=1), Abort())
+CUT_TALK = {"default_reply": Lines({TELL: STORY, "swallowed": AGAIN})}
+# The application says when the caller's turn ends.
+UNDETECTED = {"turn_detection": None}
+
+
+def detected_by_the_app() -> dict[str, Any]:
+    return {"session_options": {"turn_handling": {"turn_detection": "manual"}}}
+
+
 # Two dials are given up after 10 s each: longer than OpenAI is given to begin a reply.
 LONG_OUTAGE = [
     Fault(OnConnection(2), HangHandshake()),
@@ -178,3 +194,136 @@ async def a_refused_request_comes_after_the_running_one(stage: OpenAIStage) -> N
     stage.require(len(stage.server.dials()) == 1, "both on the same connection")
     stage.require(stage.call.errors == [], "the session is told of no error")
     await next_question_is_answered(stage)
+
+
+FIRST_DIALS_HANG = [
+    Fault(OnConnection(1), HangHandshake()),
+    Fault(OnConnection(2), HangHandshake()),
+    Fault(OnConnection(3), HangHandshake(5.0)),
+]
+
+
+@scenario(
+    "openai-request-while-the-first-dials-hang",
+    kind="K9",
+    rule="R11",
+    provider="openai",
+    faults=FIRST_DIALS_HANG,
+    server=TALK,
+    mutants="openai-timeout-begins-in-an-outage",
+)
+async def a_request_before_the_first_connection_is_answered_once(stage: OpenAIStage) -> None:
+    """A reply that is asked for at the start of a call, whose first dials hang, is spoken once
+    there is a connection."""
+    await is_told_once(stage)
+
+
+@scenario(
+    "openai-turn-committed-while-down",
+    kind="K9",
+    rule="R11",
+    provider="openai",
+    faults=[Fault(AtTime(DROP_S, connection=1), Abort()), *LONG_OUTAGE],
+    server=TALK,
+    mutants=("openai-timeout-begins-in-an-outage", "request-dies-with-its-connection"),
+    model=UNDETECTED,
+    call=detected_by_the_app,
+)
+async def a_turn_that_the_app_ends_while_down_is_answered(stage: OpenAIStage) -> None:
+    """A turn that the app ends while no connection is up is heard and answered once there is one,
+    however long that takes."""
+    call = stage.call
+    await stage.rest(DROP_S + 1.0)
+    said = await call.say(1.0)
+    call._inside(call.session.commit_user_turn)
+    assert said.ended_at is not None
+    answer = await call.reply(after=said.ended_at, timeout_s=40)
+    await quiet(stage)
+    (heard,) = (item.pcm for item in stage.server.session.items if item.role == "user")
+    stage.require(said.pcm in heard, "the model hears the whole turn")
+    later = [s for s in call.heard.segments if s.started_at and s.started_at >= said.ended_at]
+    stage.require_heard(later == [answer], "the turn is answered, once")
+
+
+@scenario(
+    "openai-caller-cuts-in-while-down",
+    kind="K9",
+    rule="R12",
+    provider="openai",
+    faults=[CUT, Fault(OnConnection(2), HangHandshake(3.0))],
+    server=CUT_TALK,
+    mutants="openai-dropped-words-are-forgotten",
+)
+async def a_caller_who_cuts_in_while_down_is_asked_again(stage: OpenAIStage) -> None:
+    """A caller who speaks over a reply while no connection is up is asked to say it again; the
+    reply that the drop cut is not gone on with."""
+    call = stage.call
+    await call.generate_reply(instructions=TELL, wait=False)
+    await stage.until_fault()
+    await call.wait_heard(1.0)
+    await call.say(0.6)
+    await quiet(stage, 12.0)
+    if stage.faulty:
+        stage.require_heard(times_heard(stage, AGAIN) == 1, "the caller is asked, once")
+        told = stage.server.recording.texts_sent(2)
+        gone_on = any("Go on from" in text for text in told)
+        stage.require(not gone_on, "the model is not asked to go on with the old reply")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-app-stops-a-cut-reply",
+    kind="K9",
+    rule="R12",
+    provider="openai",
+    faults=[CUT, Fault(OnConnection(2), HangHandshake(3.0))],
+    server=CUT_TALK,
+    mutants="stopped-reply-is-gone-on-with",
+)
+async def a_cut_reply_that_the_app_stops_is_over(stage: OpenAIStage) -> None:
+    """What a drop left of a reply is still playing when the app interrupts it: the reply is not
+    gone on with."""
+    call = stage.call
+    await call.generate_reply(instructions=TELL, wait=False)
+    await stage.until_fault()
+    await call.wait_heard(2.0)
+    await call._inside(call.session.interrupt)
+    stage.idle = True
+    await reconnected(stage)
+    await quiet(stage)
+    asked = stage.server.recording.frames("response.create")
+    stage.require(len(asked) == 1, "nobody asks for the rest of it")
+    await next_question_is_answered(stage)
+
+
+@scenario(
+    "openai-caller-cuts-in-on-the-rest",
+    kind="K9",
+    rule="R12",
+    provider="openai",
+    faults=[CUT],
+    server=CUT_TALK,
+    mutants="redrive-is-not-taken-back",
+    model=UNDETECTED,
+    call=detected_by_the_app,
+)
+async def a_redrive_is_taken_back_when_the_caller_cuts_in(stage: OpenAIStage) -> None:
+    """A caller who cuts in on what a drop left of a reply does not hear the reply that was asked
+    for meanwhile, but is answered."""
+    call = stage.call
+    await call.generate_reply(instructions=TELL, wait=False)
+    await stage.until_fault()
+    await call.wait_heard(1.0)
+    if stage.faulty:
+        await stage.server.wait_for("response.create", connection=2)
+    call._inside(call.session.interrupt)
+    said = await call.say(1.0)
+    call._inside(call.session.commit_user_turn)
+    assert said.started_at is not None
+    assert said.ended_at is not None
+    answer = await call.reply(after=said.started_at, timeout_s=20)
+    await quiet(stage)
+    later = [s for s in call.heard.segments if s.started_at and s.started_at >= said.started_at]
+    stage.require_heard(later == [answer], "one reply is heard after the caller cut in")
+    assert answer.started_at is not None
+    stage.require_heard(answer.started_at >= said.ended_at, "it answers the caller")
