@@ -282,3 +282,20 @@ async def test_a_turn_that_is_committed_in_an_outage_is_answered_at_once_after_i
         await settle(stage)
         assert call.user_texts() == ["the question"]
         assert len(call.heard.segments) == 2
+
+
+@pytest.mark.parametrize("quiet_s", [0.3, 0.8])
+async def test_words_of_an_outage_do_not_pass_for_a_barge_in_on_the_request(quiet_s: float) -> None:
+    """Gemini's word that our request cut what it made of them is none of the caller's (R18)."""
+    async with a_call("gemini", *outage(3, "hang")) as stage:
+        call = stage.call
+        await call.generate_reply(instructions="Greet the caller.")
+        await call.agent_done()
+        await stage.server.do(Abort())
+        request = await call.generate_reply(instructions="Tell the news.", wait=False)
+        await asyncio.sleep(2.8 - quiet_s)
+        await call.say(1.0)
+        await settle(stage)
+        assert stage.times_heard(NEWS) == 1
+        assert not request.interrupted
+        assert request.exception() is None

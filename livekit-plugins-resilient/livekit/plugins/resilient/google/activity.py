@@ -1,6 +1,8 @@
 """The caller's turns where the server does not detect them: push-to-talk, a detector of the app's.
 
-`automatic_activity_detection` is off then, and the client says when the caller speaks.
+`automatic_activity_detection` is off then, and the client says when the caller speaks. Also where
+it does detect them, right after an outage: the request that is issued again then may cut what the
+server makes of the caller's last words.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ class Activity:
         # The generation that began first since the model was last asked for a reply.
         self._answers: str | None = None
         self._asked = False
+        # When that was a request issued again, behind what an outage kept of the caller.
+        self._reissued_at: float | None = None
         # What our request cut is still to end.
         self._cut_turn_ends = False
         self._captions = ""
@@ -57,6 +61,7 @@ class Activity:
         session, driver = self._session, self._session._driver
         if isinstance(event, types.LiveClientContent) and event.turn_complete:
             self._asked, self._answers = True, None
+            self._reissued_at = None
         if not isinstance(event, types.LiveClientRealtimeInput):
             return
         if event.activity_start:
@@ -72,6 +77,10 @@ class Activity:
             else:
                 self.ended_in_gap = session._connection_log.was_connected
 
+    def reissued(self) -> None:
+        """A request was issued again."""
+        self._reissued_at = self._session._driver.now
+
     def disconnected(self) -> None:
         """No connection serves any more."""
         self._lost_at = self._session._driver.now
@@ -79,6 +88,7 @@ class Activity:
     def connected(self, fact: f.Connected) -> f.Connected:
         """Say what a new connection can know of the caller's turn."""
         session = self._session
+        self._asked, self._cut_turn_ends, self._reissued_at = False, False, None
         if not session._manual_activity_detection:
             return fact
         now, lost_at = session._driver.now, self._lost_at
@@ -87,7 +97,7 @@ class Activity:
             lost_at = now  # it took over from the one before
         kept_s = session._resilience.gap_audio_s or 0.0
         cut = self._began_at < lost_at or ended_at - self._began_at > kept_s
-        self._served_at, self._asked, self._cut_turn_ends = now, False, False
+        self._served_at = now
         self.words_lost = fact.words_lost and cut and ended_at > session._turns.understood_at
         return f.Connected(fact.at, fact.knows_turn, self.words_lost, speaking=self.held)
 
@@ -98,9 +108,10 @@ class Activity:
 
     def strip(self, message: types.LiveServerMessage) -> None:
         """Take out of a message what would begin or end a turn of the model's too soon."""
-        if not self._session._manual_activity_detection:
+        if self._session._manual_activity_detection:
+            self._hold_captions(message)
+        elif self._reissued_at is None:
             return
-        self._hold_captions(message)
         content = message.server_content
         if content is None or self.held:
             return
@@ -142,10 +153,19 @@ class Activity:
             self._captions = ""
 
     def _cuts_own_answer(self) -> bool:
-        generation = self._session._current_generation
-        return (
-            generation is not None
-            and not generation._done
-            and not generation.text_ch.closed
-            and generation.response_id == self._answers
-        )
+        session = self._session
+        generation = session._current_generation
+        if (
+            generation is None
+            or generation._done
+            or generation.text_ch.closed
+            or generation.response_id != self._answers
+        ):
+            return False
+        if self._reissued_at is None or session._manual_activity_detection:
+            return session._manual_activity_detection
+        # Where the server detects turns, the caller may have cut in: on output, or with words.
+        listens = session._resilience.speech_hint
+        spoke_at = session._driver.heard_speech_at
+        is_quiet = listens and (spoke_at is None or spoke_at < self._reissued_at)
+        return is_quiet and not session._turns.has_begun(generation.response_id)

@@ -83,6 +83,7 @@ class Requests:
                 turns=[*told[:1], *(request.turns or [])], turn_complete=True
             )
         session._send_client_event(request)
+        session._activity.reissued()
 
     # -- the time in which a reply must begin counts while connected
 

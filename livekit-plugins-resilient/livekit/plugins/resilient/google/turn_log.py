@@ -240,6 +240,10 @@ class TurnLog:
         """When the last of the caller's words came that a reply answers; None for no words."""
         return self._transcribed[1] if self._transcribed and self._transcribed[0] == reply else None
 
+    def has_begun(self, reply: str) -> bool:
+        """Whether anything of a reply came, while it is open."""
+        return reply in self._began_at
+
     def completed(self, reply: str) -> None:
         """All of a reply arrived: it ended in order, or went on to a tool."""
         if reply in self._progress:
