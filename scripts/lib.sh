@@ -37,7 +37,7 @@ ensure_venv() {
   "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1" \
     || fail "pip could not be upgraded: is a package index reachable?"
   "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check \
-    --group dev --editable "livekit-plugins-resilient[testing]" \
+    --group dev --editable "livekit-plugins-resilient[testing,xai]" \
     || fail "The package could not be built and installed; the reason is above."
   printf '%s' "$wanted" >"$stamp"
 }

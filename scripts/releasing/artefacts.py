@@ -16,7 +16,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 from revendoring.places import requirement
-from vendoring.locks import Pin
+from vendoring.locks import EXTRAS, Pin
 from vendoring.provenance import RECORD
 
 Files = Mapping[str, bytes]
@@ -107,15 +107,19 @@ def _headers(data: bytes, expected: Expected) -> list[str]:
     found += [f"License-File {name} is missing" for name in LICENCE_FILES if name not in listed]
     required = [_plain(text) for text in message.get_all("Requires-Dist", [])]
     for pin in expected.pins:
-        if _plain(requirement(pin.dist, pin.version)) not in required:
-            found.append(f"Requires-Dist lacks {requirement(pin.dist, pin.version)}")
+        wanted = requirement(pin.dist, pin.version)
+        if (extra := EXTRAS.get(pin.dist)) is not None:
+            wanted += f"; extra == {extra!r}"
+        if _plain(wanted) not in required:
+            found.append(f"Requires-Dist lacks {wanted}")
     return found
 
 
-def _plain(text: str) -> tuple[str, frozenset[str]]:
-    """Name and clauses of a requirement, whatever their order."""
-    at = min((text.index(c) for c in "<>=!~ ;[" if c in text), default=len(text))
-    return text[:at], frozenset(text[at:].split(","))
+def _plain(text: str) -> tuple[str, frozenset[str], str]:
+    """Name, clauses and marker of a requirement, whatever the clauses' order."""
+    text, _, marker = text.partition(";")
+    at = min((text.index(c) for c in "<>=!~ [" if c in text), default=len(text))
+    return text[:at], frozenset(text[at:].split(",")), marker.strip()
 
 
 def _licences(made: Artefacts, expected: Expected) -> list[str]:

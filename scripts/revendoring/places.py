@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vendoring.errors import InvalidConfig
 from vendoring.layout import Layout
-from vendoring.locks import Pin, locked_pins, read_lock
+from vendoring.locks import EXTRAS, Pin, locked_pins, read_lock
 from vendoring.toml import read_toml
 from vendoring.versions import Version
 
@@ -90,9 +90,12 @@ def disagreements(layout: Layout) -> list[str]:
     found = []
     if not release.startswith(f"{upstream}."):
         found.append(f"pyproject.toml: version {release} does not begin with the locked {upstream}")
-    wanted = {requirement(pin.dist, upstream) for pin in locked_pins(layout)}
-    for missing in sorted(wanted - set(project["dependencies"])):
-        found.append(f"pyproject.toml: dependencies lack {missing!r}")
+    optional = project.get("optional-dependencies", {})
+    for pin in locked_pins(layout):
+        wanted, extra = requirement(pin.dist, upstream), EXTRAS.get(pin.dist)
+        if wanted not in (project["dependencies"] if extra is None else optional.get(extra, [])):
+            where = "dependencies" if extra is None else f"the extra {extra}"
+            found.append(f"pyproject.toml: {where} lack {wanted!r}")
     if f'__version__ = "{release}"' not in (layout.package / "version.py").read_text("utf-8"):
         found.append(f"version.py: __version__ is not {release}")
     readme = (layout.root / "README.md").read_text("utf-8")

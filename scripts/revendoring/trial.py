@@ -98,11 +98,12 @@ def make_environment(worktree: Layout, cache: Path, log: Log) -> Environment:
 
 
 def requirements(worktree: Layout) -> list[str]:
-    """What the package, its test bed and the development tools require, without the package."""
+    """What the package, its extras and the development tools require, without the package."""
     package = read_toml(worktree.project / "pyproject.toml")["project"]
     tools = read_toml(worktree.root / "pyproject.toml")["dependency-groups"]["dev"]
-    optional = package.get("optional-dependencies", {}).get("testing", [])
-    return sorted({"pip>=25.1", *package["dependencies"], *optional, *tools})
+    optional = package.get("optional-dependencies", {})
+    extras = [line for name in sorted(optional) for line in optional[name]]
+    return sorted({"pip>=25.1", *package["dependencies"], *extras, *tools})
 
 
 def _install_failure(ended: Ended) -> VendoringError:

@@ -27,7 +27,7 @@ def lost_modules(old: Path, new: Path, targets: TargetMap, was: Version, now: Ve
 
 
 def requirement_changes(old: Path, new: Path) -> list[str]:
-    """What the three distributions require otherwise than before, one sentence each."""
+    """What upstream's distributions require otherwise than before, one sentence each."""
     changes = []
     for dist in DISTRIBUTIONS:
         before, after = _requirements(old, dist), _requirements(new, dist)

@@ -9,7 +9,15 @@ from .errors import InvalidConfig, UnsupportedVersion
 from .layout import Layout
 from .versions import Version
 
-DISTRIBUTIONS = ("livekit-agents", "livekit-plugins-google", "livekit-plugins-openai")
+DISTRIBUTIONS = (
+    "livekit-agents",
+    "livekit-plugins-google",
+    "livekit-plugins-openai",
+    "livekit-plugins-xai",
+)
+EXTRAS = {"livekit-plugins-xai": "xai"}
+"""Those that our package requires only with an extra, and the extra's name."""
+
 _HASH = "--hash=sha256:"
 
 
@@ -57,7 +65,7 @@ def _one_release(pins: list[Pin], name: str) -> tuple[Pin, ...]:
 
 
 def locked_pins(layout: Layout) -> tuple[Pin, ...]:
-    """The three pins of the vendored version."""
+    """The pins of the vendored version."""
     pins = _one_release(read_lock(layout.lock), layout.lock.name)
     if len({p.version for p in pins}) != 1:
         raise InvalidConfig(f"{layout.lock.name}: all pins must have the same version")
@@ -76,7 +84,7 @@ def known_versions(layout: Layout) -> list[Version]:
 
 
 def pins_for(layout: Layout, version: Version) -> tuple[Pin, ...]:
-    """The three pins of one version.
+    """The pins of one version.
 
     Raises UnsupportedVersion when no lock file has them, nor were they seen on the index.
     """

@@ -153,8 +153,8 @@ def test_where_it_is_switched_off_no_event_is_kept() -> None:
 
 @given(st.lists(st.sampled_from(["append", "commit", "committed", "clear", "cleared", "lost"])))
 def test_every_new_connection_is_sent_what_the_server_has_not_settled(steps: list[str]) -> None:
-    buffer = InputBuffer(resends=True)
     unsettled: list[dict[str, Any]] = []
+    buffer = InputBuffer(resends=True)
     for number, step in enumerate(steps):
         match step:
             case "append" | "commit" | "clear":

@@ -62,6 +62,7 @@ METADATA = "INFO/METADATA"
             replaced(METADATA, "livekit-agents<", "livekit-agent<"),
             "lacks livekit-agents",
         ),
+        ("metadata", replaced(METADATA, "; extra == 'xai'", ""), "lacks livekit-plugins-xai>="),
         ("metadata", replaced(METADATA, "License-File: NOTICE", "X: y"), "NOTICE is missing"),
         ("metadata", removed(METADATA), "the wheel has no metadata under the name"),
         ("licence, NOTICE and headers", removed("INFO/licenses/NOTICE"), "wheel has no NOTICE"),

@@ -48,6 +48,11 @@ dependencies = [
   "livekit-plugins-google>=1.8.1,<1.9",
   "livekit-plugins-openai>=1.8.1,<1.9",
 ]
+
+[project.optional-dependencies]
+xai = [
+  "livekit-plugins-xai>=1.8.1,<1.9",
+]
 """
 WORKSPACE = """\
 [dependency-groups]

@@ -31,6 +31,7 @@ def test_all_places_of_this_checkout_agree() -> None:
     [
         ("livekit-plugins-resilient/pyproject.toml", "1.8.1.1", "1.8.2.1", "does not begin with"),
         ("livekit-plugins-resilient/pyproject.toml", "<1.9", "<1.10", "dependencies lack"),
+        ("livekit-plugins-resilient/pyproject.toml", "-xai>=", "-xia>=", "the extra xai lack"),
         (
             "livekit-plugins-resilient/livekit/plugins/resilient/version.py",
             "1.8.1.1",

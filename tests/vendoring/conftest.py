@@ -130,7 +130,7 @@ class Checkout:
         return path
 
     def release(self, version: str, engine: str = ENGINE) -> list[str]:
-        """Publish one release of the three distributions; returns their lock lines."""
+        """Publish one release of all distributions; returns their lock lines."""
         base = "livekit/plugins/google"
         contents = {
             "livekit-agents": {
@@ -145,6 +145,7 @@ class Checkout:
                 f"{base}/log.py": LOG,
             },
             "livekit-plugins-openai": {"livekit/plugins/openai/models.py": "X = 1\n"},
+            "livekit-plugins-xai": {"livekit/plugins/xai/models.py": "X = 1\n"},
         }
         wheels = {d: build_wheel(self.index, d, version, contents[d]) for d in DISTRIBUTIONS}
         pins = [

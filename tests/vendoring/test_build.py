@@ -17,7 +17,7 @@ import pytest
 
 from vendoring.hashing import sha256
 from vendoring.layout import Layout
-from vendoring.locks import locked_pins
+from vendoring.locks import EXTRAS, locked_pins
 from vendoring.tree import project_name_and_version
 
 PROJECT = Layout.here().project
@@ -122,9 +122,12 @@ def test_the_metadata_says_what_it_is(built: Path) -> None:
     assert metadata["Summary"].startswith("Unofficial: ")
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == "<3.14,>=3.10"
-    required = [r for r in metadata.get_all("Requires-Dist", []) if "extra ==" not in r]
-    locked = str(locked_pins(Layout.here())[0].version)
-    assert sorted(required) == [f"{p.dist}<1.9,>={locked}" for p in locked_pins(Layout.here())]
+    asked = metadata.get_all("Requires-Dist", [])
+    locked = [(p.dist, f"{p.dist}<1.9,>={p.version}") for p in locked_pins(Layout.here())]
+    required = [r for r in asked if "extra ==" not in r]
+    assert sorted(required) == [line for dist, line in locked if dist not in EXTRAS]
+    for dist, line in locked:
+        assert dist not in EXTRAS or f"{line}; extra == '{EXTRAS[dist]}'" in asked
 
 
 def test_the_same_checkout_gives_the_same_bytes(built: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_every_known_release_is_pinned_whole_and_in_range() -> None:
-    """The real lock files: three hashes a version, no hash twice, nothing out of range."""
+    """The real lock files: a hash of each distribution a version, none twice, none out of range."""
     layout = Layout.here()
     supported = load_targets(layout.targets).supported
     pins = [p for v in known_versions(layout) for p in pins_for(layout, v)]

@@ -405,8 +405,8 @@ def run(
 
 
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
+    left = asyncio.all_tasks(loop)
+    for task in left:
         task.cancel()
-    if tasks:
-        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    if left:
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
