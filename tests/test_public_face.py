@@ -19,6 +19,7 @@ from livekit.agents.llm._realtime import openai as upstream_openai
 from livekit.plugins import google as upstream_google
 from livekit.plugins import openai as upstream_openai_plugin
 from livekit.plugins import resilient
+from livekit.plugins import xai as upstream_xai
 from livekit.plugins.google.realtime import realtime_api as upstream_google_impl
 
 PACKAGE = Path(__file__).parents[1] / "livekit-plugins-resilient"
@@ -30,10 +31,12 @@ MODELS = {
         upstream_openai_plugin.realtime.RealtimeModel,
     ),
     "inference": (resilient.inference.RealtimeModel, upstream_inference.RealtimeModel),
+    "xai": (resilient.xai.realtime.RealtimeModel, upstream_xai.realtime.RealtimeModel),
 }
 SESSIONS = {
     "google": (resilient.google.realtime.RealtimeSession, upstream_google_impl.RealtimeSession),
     "openai": (resilient.openai.realtime.RealtimeSession, upstream_openai.RealtimeSession),
+    "xai": (resilient.xai.realtime.RealtimeSession, upstream_xai.realtime.RealtimeSession),
 }
 
 
@@ -114,6 +117,7 @@ def make_models(options: resilient.ResilienceOptions | None) -> dict[str, llm.Re
         "inference": resilient.inference.RealtimeModel(
             "openai/gpt-realtime", api_key="k", api_secret="s" * 32, resilience=options
         ),
+        "xai": resilient.xai.realtime.RealtimeModel(api_key="k", resilience=options),
     }
 
 
@@ -126,7 +130,7 @@ def test_models_are_livekit_models_and_keep_their_options() -> None:
         assert model._resilience == resilient.ResilienceOptions(), name  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("provider", ["google", "openai"])
+@pytest.mark.parametrize("provider", ["google", "openai", "xai"])
 def test_options_of_another_type_are_refused_by_name(provider: str) -> None:
     with pytest.raises(resilient.OptionError, match=r"resilience=.*ResilienceOptions or None"):
         MODELS[provider][0](api_key="k", resilience={"on_event": None})
@@ -141,6 +145,7 @@ async def test_sessions_are_ours_and_usable_in_the_fallback_adapter() -> None:
         "openai": resilient.openai.realtime.RealtimeSession,
         "azure": resilient.openai.realtime.RealtimeSession,
         "inference": resilient.inference.RealtimeSession,
+        "xai": resilient.xai.realtime.RealtimeSession,
     }
     for name, model in models.items():
         session = model.session()
@@ -182,6 +187,7 @@ from livekit.agents.llm import RealtimeModelFallbackAdapter
 from livekit.plugins import google as upstream_google
 from livekit.plugins import openai as upstream_openai
 from livekit.plugins import resilient
+from livekit.plugins import xai as upstream_xai
 from livekit.plugins.google.realtime import realtime_api
 
 
@@ -198,12 +204,15 @@ azure = resilient.openai.realtime.RealtimeModel.with_azure(
     azure_deployment="gpt-realtime", resilience=options
 )
 hosted = resilient.inference.RealtimeModel("google/gemini-3.8-live", resilience=options)
+grok = resilient.xai.realtime.RealtimeModel(voice="ara", resilience=options)
+searches: type[upstream_xai.WebSearch] = resilient.xai.realtime.WebSearch
 
 # Annotations and checks with upstream's classes go on as they are.
 as_gemini: upstream_google.realtime.RealtimeModel = gemini
 as_openai: upstream_openai.realtime.RealtimeModel = openai
 as_azure: upstream_openai.realtime.RealtimeModel = azure
 as_hosted: upstream_inference.RealtimeModel = hosted
+as_grok: upstream_xai.realtime.RealtimeModel = grok
 named: upstream_inference.RealtimeModel = resilient.inference.RealtimeModel.from_model_string("a/b")
 as_other: upstream_openai.realtime.RealtimeModel = gemini  # type: ignore[assignment]
 
@@ -219,8 +228,10 @@ def sessions() -> tuple[
     upstream_openai.realtime.RealtimeSession,
     upstream_openai.realtime.RealtimeSession,
     upstream_inference.RealtimeSession,
+    upstream_xai.realtime.RealtimeSession,
 ]:
-    return gemini.session(), openai.session(), Branded().session(), hosted.session()
+    branded = Branded().session()
+    return gemini.session(), openai.session(), branded, hosted.session(), grok.session()
 
 
 def main() -> None:
@@ -229,6 +240,7 @@ def main() -> None:
         session.on("resilience", heard)
     openai.session().on("resilience", heard)
     hosted.session().on("resilience", heard)
+    grok.session().on("resilience", heard)
 """
 
 

@@ -20,6 +20,7 @@ from livekit.agents.llm import _realtime
 from livekit.plugins import google as upstream_google
 from livekit.plugins import openai as upstream_openai
 from livekit.plugins import resilient
+from livekit.plugins import xai as upstream_xai
 from livekit.plugins.google.realtime import realtime_api
 
 from livekit.plugins.resilient.events import Reconnected, ResilienceEvent
@@ -53,6 +54,8 @@ SWAPPED: dict[str, tuple[type, type]] = {
     ),
     "inference model": (resilient.inference.RealtimeModel, upstream_inference.RealtimeModel),
     "inference session": (resilient.inference.RealtimeSession, upstream_inference.RealtimeSession),
+    "xai model": (resilient.xai.realtime.RealtimeModel, upstream_xai.realtime.RealtimeModel),
+    "xai session": (resilient.xai.realtime.RealtimeSession, upstream_xai.realtime.RealtimeSession),
 }
 every_class = pytest.mark.parametrize("ours", [ours for ours, _ in SWAPPED.values()], ids=SWAPPED)
 
@@ -65,7 +68,7 @@ def modules_below(package: ModuleType) -> Iterator[ModuleType]:
 
 def exported_classes() -> dict[str, type]:
     """Upstream's realtime classes, under every name that leads to one."""
-    packages = (upstream_google, upstream_openai, upstream_inference, _realtime)
+    packages = (upstream_google, upstream_openai, upstream_xai, upstream_inference, _realtime)
     return {
         f"{module.__name__}.{name}": value
         for package in packages
@@ -121,6 +124,7 @@ def make_models() -> dict[str, tuple[llm.RealtimeModel, str]]:
             ),
             "inference",
         ),
+        "xai": (resilient.xai.realtime.RealtimeModel(api_key="k"), "xai"),
     }
 
 

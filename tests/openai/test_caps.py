@@ -22,6 +22,7 @@ MINUTE = 60.0
         (Host("openai/gpt-realtime", inference=True, azure=True), 28 * MINUTE, 30 * MINUTE),
         (Host("google/gemini-3.8-live", inference=True), 14 * MINUTE, 15 * MINUTE),
         (Host("xai/grok-voice", inference=True), 20 * MINUTE, 30 * MINUTE),
+        (Host("grok-voice-latest", xai=True), 28 * MINUTE, 30 * MINUTE),
     ],
     ids=lambda value: getattr(value, "model", None),
 )
@@ -56,8 +57,9 @@ AZURE: dict[str, Any] = {
             ),
             28 * MINUTE,
         ),
+        (lambda **g: resilient.xai.realtime.RealtimeModel(api_key="k", **g), 28 * MINUTE),
     ],
-    ids=["openai", "azure", "inference-google", "inference-openai", "inference-azure"],
+    ids=["openai", "azure", "inference-google", "inference-openai", "inference-azure", "xai"],
 )
 async def test_what_the_application_says_wins(model: Any, after_s: float) -> None:
     async def of(**given: Any) -> tuple[float | None, float]:

@@ -16,6 +16,7 @@ from livekit.plugins import resilient
 from livekit.plugins.resilient._vendor.google import realtime_api
 from livekit.plugins.resilient._vendor.inference import realtime as inference
 from livekit.plugins.resilient._vendor.openai import realtime_model
+from livekit.plugins.resilient._vendor.xai import realtime_model as xai
 
 PROVENANCE = Path(realtime_api.__file__).parents[1] / "PROVENANCE.json"
 PATCHES = json.loads(PROVENANCE.read_text())["patches"]
@@ -38,3 +39,9 @@ def openai_model() -> Any:
 def inference_model() -> Any:
     """The LiveKit Inference model class."""
     return inference.RealtimeModel if BARE else resilient.inference.RealtimeModel
+
+
+@pytest.fixture
+def xai_model() -> Any:
+    """The xAI model class."""
+    return xai.RealtimeModel if BARE else resilient.xai.realtime.RealtimeModel

@@ -17,7 +17,7 @@ from vendoring.layout import PACKAGE, VENDOR_PACKAGE, Layout
 from vendoring.overrides import load_all_overrides
 from vendoring.targets import load_targets
 
-FOLDERS = ("google", "openai", "inference")
+FOLDERS = ("google", "openai", "inference", "xai")
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ConnectionSuspectedError", "OptionError", "ResilienceError"]
+__all__ = ["ConnectionSuspectedError", "MissingPluginError", "OptionError", "ResilienceError"]
 
 
 class ResilienceError(Exception):
@@ -11,6 +11,20 @@ class ResilienceError(Exception):
 
 class ConnectionSuspectedError(ResilienceError):
     """A connection looked half-open and was replaced; never raised, the cause of `Disconnected`."""
+
+
+class MissingPluginError(ResilienceError, ImportError):
+    """A provider's plugin is not installed; the message says how to install it.
+
+    Args:
+        distribution: What is missing.
+        extra: The extra of this package that brings it.
+    """
+
+    def __init__(self, distribution: str, *, extra: str) -> None:
+        super().__init__(
+            f"{distribution} is not installed: pip install livekit-plugins-resilient[{extra}]"
+        )
 
 
 class OptionError(ResilienceError, ValueError):

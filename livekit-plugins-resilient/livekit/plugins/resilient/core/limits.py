@@ -125,6 +125,14 @@ Source: Azure OpenAI quotas and limits. Date: 2026-11."""
 AZURE_RENEWAL_WAIT_S = 90.0
 """Seconds that this renewal waits for the call to rest. Source: our choice. Date: 2026-11."""
 
+XAI_RENEW_AFTER_S = 1_680.0
+"""Seconds after which an xAI session is renewed. Assumed: xAI's page on the model says that it is
+ended after 120 minutes, and said 30 in April 2026; the shorter one is kept to until a session is
+recorded that outlives it. Source: docs.x.ai, "Voice Agent API". Date: 2026-11."""
+
+XAI_RENEWAL_WAIT_S = 90.0
+"""Seconds that this renewal waits for the call to rest. Source: our choice. Date: 2026-11."""
+
 GEMINI_RENEW_AFTER_S = 840.0
 """Seconds after which a Gemini session behind LiveKit Inference is renewed, where no resumption
 is to be had: Gemini ends it after 15 minutes. Source: Google's Live API documentation.

@@ -19,11 +19,13 @@ class Host:
         model: As the application named it.
         azure: Azure OpenAI, directly or by name behind LiveKit Inference.
         inference: LiveKit Inference, whose models have their provider's name before a slash.
+        xai: xAI, directly.
     """
 
     model: str
     azure: bool = False
     inference: bool = False
+    xai: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class _Row:
 # Read from the top; the last one applies to all.
 _TABLE = (
     _Row(lambda host: host.azure, limits.AZURE_RENEW_AFTER_S, limits.AZURE_RENEWAL_WAIT_S),
+    _Row(lambda host: host.xai, limits.XAI_RENEW_AFTER_S, limits.XAI_RENEWAL_WAIT_S),
     _Row(
         lambda host: host.inference and host.model.startswith("google/"),
         limits.GEMINI_RENEW_AFTER_S,
