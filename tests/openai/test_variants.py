@@ -1,4 +1,4 @@
-"""Azure, legacy Azure and LiveKit Inference survive what OpenAI survives, in their own words."""
+"""Azure, legacy Azure, Inference and xAI survive what OpenAI survives, in their own words."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ SUNNY = "It is sunny in Paris."
 Make = Callable[..., Any]
 _openai = resilient.openai.realtime.RealtimeModel
 _inference = resilient.inference.RealtimeModel
+_xai = resilient.xai.realtime.RealtimeModel
 
 
 def hosted(model: str, **given: Any) -> Make:
@@ -60,7 +61,9 @@ FLAVOURS: dict[str, Make] = {
     "inference-azure": hosted("openai/gpt-realtime", provider="azure"),
     "inference-google": hosted("google/gemini-3.8-live"),
     "inference-xai": hosted("xai/grok-voice"),
+    "xai": lambda server, **given: _xai(**server.model_kwargs(**given)),
 }
+XAI = [flavour for flavour in FLAVOURS if flavour.endswith("xai")]
 
 
 @dataclass
@@ -154,10 +157,11 @@ async def test_a_renewal_goes_on_from_a_replayed_session(flavour: str) -> None:
         assert len(on.call.tools) == 1
 
 
-async def test_an_xai_deletion_that_names_no_item_is_taken_as_the_answer() -> None:
+@pytest.mark.parametrize("flavour", XAI)
+async def test_an_xai_deletion_that_names_no_item_is_taken_as_the_answer(flavour: str) -> None:
     nameless = {"type": "conversation.item.deleted", "event_id": "event_x", "item_id": ""}
     fault = Fault(Before("conversation.item.deleted"), (Swallow(), Send(nameless)))
-    async with calling("inference-xai", fault) as on:
+    async with calling(flavour, fault) as on:
         await on.ask("where are you")
         kept = on.call.agent.chat_ctx.copy()
         kept.items = [item for item in kept.items if item not in kept.messages()[-1:]]
@@ -170,16 +174,29 @@ async def test_an_xai_deletion_that_names_no_item_is_taken_as_the_answer() -> No
         assert on.said == ["where are you", "and now", ANSWER]
 
 
-async def test_what_xai_has_transcribed_so_far_is_no_turn_yet() -> None:
+@pytest.mark.parametrize("flavour", XAI)
+async def test_what_xai_has_transcribed_so_far_is_no_turn_yet(flavour: str) -> None:
     """It says "completed" of each piece; that of the whole turn says so in its status too."""
     completed = "conversation.item.input_audio_transcription.completed"
     drop = Fault(After(completed, nth=2, connection=1), Abort())
-    async with calling("inference-xai", drop) as on:
+    async with calling(flavour, drop) as on:
         on.server.user_says("tell me where it is")
         await on.call.say(1.0)
         await on.server.wait_for("response.create", connection=2)
         (asked,) = on.server.recording.frames("response.create", 2)
         assert "swallowed what the caller" in asked.texts[0]
+
+
+@pytest.mark.parametrize("moment", ["speech_started", "committed"])
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_a_turn_without_words_is_not_told(flavour: str, moment: str) -> None:
+    drop = Fault(After(f"input_audio_buffer.{moment}", connection=1), Abort())
+    async with calling(flavour, drop) as on:
+        on.server.user_says("tell me where it is")
+        await on.call.say(1.0)
+        await on.call.reply(timeout_s=30)
+        told = [item for item in on.server.session.items if item.made_by == "client"]
+        assert [item for item in told if not item.text and not item.pcm] == []
 
 
 @pytest.mark.parametrize("flavour", [f for f in FLAVOURS if f.startswith("inference")])

@@ -125,7 +125,11 @@ class Told:
             self._left_out = older_than_newest(history.items, self._limit)
         self._left_out |= self._session._record.explanations
         self._left_out |= answers_of(history.items, self._left_out)
-        history.items = [mended(item) for item in history.items if item.id not in self._left_out]
+        history.items = [
+            mended(item)
+            for item in history.items
+            if item.id not in self._left_out and not _is_blank(item)
+        ]
         return history
 
     def _wire(self, events: Iterable[Any]) -> list[Event]:
@@ -139,6 +143,14 @@ class Told:
             if legacy_azure:
                 _impl._normalize_azure_client_event(wired[-1])
         return wired
+
+
+def _is_blank(item: llm.ChatItem) -> bool:
+    """Whether it is a message without a word: of a caller whom the server has not transcribed.
+
+    xAI has an item of what the caller says from its first sound on, with an empty transcript.
+    """
+    return isinstance(item, llm.ChatMessage) and not any(item.content)
 
 
 def _record_of(history: llm.ChatContext) -> RemoteChatContext:
