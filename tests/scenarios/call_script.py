@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ProviderName: TypeAlias = Literal["gemini", "openai"]
 PROVIDERS: tuple[ProviderName, ...] = ("gemini", "openai")
-Flavour: TypeAlias = Literal["plain", "azure", "azure-legacy", "inference"]
+Flavour: TypeAlias = Literal["plain", "azure", "azure-legacy", "inference", "xai"]
 """Which of a provider's public models is called; Gemini has only "plain"."""
 
 Run: TypeAlias = "Callable[[Stage[Any]], Awaitable[None]]"

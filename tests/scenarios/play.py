@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from livekit.agents import inference, llm
-from livekit.plugins import google, openai, resilient
+from livekit.plugins import google, openai, resilient, xai
 
 from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.testing import (
@@ -25,8 +25,8 @@ from .outcome import Outcome, judged, seen_of
 from .registry import Scenario
 from .stage import ScenarioFailed, Stage, Which
 
-RUN_LIMIT_S = 1800.0
-"""Virtual seconds that a scenario may take: half an hour of a call."""
+RUN_LIMIT_S = 2100.0
+"""Virtual seconds that a scenario may take: half an hour of a call, and what comes after it."""
 
 MIC_FRAME_MS = 60
 """Longer than the 20 ms of a telephone, because most of the work of a quiet call is its
@@ -69,6 +69,11 @@ _MODELS: dict[tuple[ProviderName, Flavour], _Models] = {
         inference.RealtimeModel,
         resilient.inference.RealtimeModel,
         OpenAIRealtimeServer.inference_kwargs,
+    ),
+    ("openai", "xai"): _Models(
+        xai.realtime.RealtimeModel,
+        resilient.xai.realtime.RealtimeModel,
+        OpenAIRealtimeServer.model_kwargs,
     ),
 }
 _SERVERS: dict[ProviderName, type[GeminiLiveServer] | type[OpenAIRealtimeServer]] = {

@@ -55,6 +55,20 @@ MUTANTS = (
         old="            waiter.set_result(None)\n",
         new="            pass\n",
     ),
+    Mutant(
+        name="openai-blank-items-are-told",
+        sentence="What the caller had begun to say is not told as a turn without words.",
+        module="openai.told",
+        old="if item.id not in self._left_out and not _is_blank(item)",
+        new="if item.id not in self._left_out",
+    ),
+    Mutant(
+        name="xai-sessions-are-renewed-as-openais",
+        sentence="An xAI session is renewed before its own cap.",
+        module="openai.caps",
+        old="    _Row(lambda host: host.xai, ",
+        new="    _Row(lambda host: False, ",
+    ),
     # Failures
     Mutant(
         name="openai-expiry-is-a-failure",

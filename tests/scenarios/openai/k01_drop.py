@@ -134,6 +134,16 @@ TALK = {"default_reply": Lines()}
     model={"model": "xai/grok-voice"},
     mutants="cut-streams-stay-open",
 )
+@scenario(
+    "openai-drop-xai",
+    kind="K1",
+    rule="R1",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(CUT, Abort()), LONG_DIAL],
+    server=TALK,
+    mutants="cut-streams-stay-open",
+)
 async def a_drop_ends_the_reply_at_once(stage: OpenAIStage) -> None:
     """The reply ends with its last audio although the redial takes seconds, and the next question
     is answered."""
@@ -152,6 +162,16 @@ async def a_drop_ends_the_reply_at_once(stage: OpenAIStage) -> None:
     kind="K1",
     rule="R12",
     provider="openai",
+    faults=[Fault(CUT, Abort())],
+    server=TALK,
+    mutants=("redrive-says-nothing-of-the-cut", "cut-reply-is-not-owed"),
+)
+@scenario(
+    "openai-reconnected-and-silent-xai",
+    kind="K1",
+    rule="R12",
+    provider="openai",
+    flavour="xai",
     faults=[Fault(CUT, Abort())],
     server=TALK,
     mutants=("redrive-says-nothing-of-the-cut", "cut-reply-is-not-owed"),
@@ -220,6 +240,19 @@ async def a_question_that_was_lost_is_asked_for(stage: OpenAIStage) -> None:
     kind="K1",
     rule="R12",
     provider="openai",
+    faults=[
+        Fault(UserStops(connection=1), LateReply(1.0)),
+        Fault(Before("response.created", connection=1), Abort()),
+    ],
+    server={"default_reply": Lines(questions={"where is my parcel": STORY})},
+    mutants=("nothing-is-asked-for-after-a-drop", "openai-history-is-not-told"),
+)
+@scenario(
+    "openai-question-known-at-the-drop-xai",
+    kind="K1",
+    rule="R12",
+    provider="openai",
+    flavour="xai",
     faults=[
         Fault(UserStops(connection=1), LateReply(1.0)),
         Fault(Before("response.created", connection=1), Abort()),

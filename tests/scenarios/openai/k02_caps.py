@@ -129,6 +129,17 @@ async def a_renewal_cuts_no_reply(stage: OpenAIStage) -> None:
     mutants=("openai-half-a-frame-is-heard-twice", "openai-handover-loses-the-newest-words"),
 )
 @scenario(
+    "openai-renewal-as-the-next-question-begins-xai",
+    kind="K2",
+    rule="R16",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(Before("input_audio_buffer.speech_started", connection=1), Delay(0.4))],
+    server={"default_reply": Lines()},
+    model={"max_session_duration": RENEW_AFTER_S},
+    mutants=("openai-half-a-frame-is-heard-twice", "openai-handover-loses-the-newest-words"),
+)
+@scenario(
     "openai-overlap-refused",
     kind="K2",
     rule="R16",
@@ -201,6 +212,16 @@ def require_left_first(stage: OpenAIStage) -> None:
     mutants="openai-sessions-are-not-renewed",
 )
 @scenario(
+    "openai-xai-cap",
+    kind="K2",
+    rule="R16",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(AtTime(30 * 60.0, connection=1), Close(1001, "session ended"))],
+    server={"default_reply": Lines(), "pace": "realtime"},
+    mutants=("openai-sessions-are-not-renewed", "xai-sessions-are-renewed-as-openais"),
+)
+@scenario(
     "openai-azure-cap",
     kind="K2",
     rule="R16",
@@ -214,7 +235,9 @@ def require_left_first(stage: OpenAIStage) -> None:
 async def the_session_is_renewed_before_its_cap(stage: OpenAIStage) -> None:
     """A reply that is spoken when the first session would have reached its cap is not cut."""
     hang_up_the_microphone(stage)
-    await stage.rest(15 * 60.0 - STORY.duration_s / 2)
+    (cap,) = (fault.trigger for fault in stage.scenario.faults)
+    assert isinstance(cap, AtTime)
+    await stage.rest(cap.after_s - STORY.duration_s / 2)
     handle = await stage.call.generate_reply(instructions=TELL)
     stage.require(handle.exception() is None, "the request is answered")
     stage.require_heard(whole(stage, STORY), "the reply is heard to its end")

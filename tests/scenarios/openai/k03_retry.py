@@ -81,6 +81,16 @@ def refuses_the_replay(code: int, reason: str) -> list[Fault]:
     mutants="one-redial-is-all",
 )
 @scenario(
+    "openai-redial-refused-twice-xai",
+    kind="K3",
+    rule="R2",
+    provider="openai",
+    flavour="xai",
+    faults=[CUT, Fault(OnConnection(None, nth=2), Refuse(503), times=2)],
+    server=TALK,
+    mutants="one-redial-is-all",
+)
+@scenario(
     "openai-redial-refused-eight-times",
     kind="K3",
     rule="R2",
@@ -95,6 +105,20 @@ def refuses_the_replay(code: int, reason: str) -> list[Fault]:
     rule="R2",
     provider="openai",
     faults=[CUT, Fault(OnConnection(2), HangHandshake())],
+    server=TALK,
+    mutants="openai-dial-may-take-for-ever",
+)
+@scenario(
+    "openai-outage-of-14-s-xai",
+    kind="K3",
+    rule="R2",
+    provider="openai",
+    flavour="xai",
+    faults=[
+        CUT,
+        Fault(OnConnection(2), HangHandshake()),
+        Fault(OnConnection(3), HangHandshake(4.0)),
+    ],
     server=TALK,
     mutants="openai-dial-may-take-for-ever",
 )

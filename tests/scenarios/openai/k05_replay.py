@@ -60,6 +60,16 @@ NOTE = "The caller is a gold member."
     mutants=("openai-cut-reply-is-not-in-the-record", "unheard-words-are-recorded"),
 )
 @scenario(
+    "openai-replay-as-heard-xai",
+    kind="K5",
+    rule="R14",
+    provider="openai",
+    flavour="xai",
+    faults=[CUT],
+    server=TALK,
+    mutants="openai-cut-reply-is-not-in-the-record",
+)
+@scenario(
     "openai-replay-transcript-ahead",
     kind="K5",
     rule="R14",

@@ -19,6 +19,7 @@ from .steps import (
     FORECAST,
     Lines,
     answered_calls,
+    call_id_of,
     next_question_is_answered,
     quiet,
     times_heard,
@@ -35,6 +36,17 @@ CALLED = After("response.done", connection=1)
     kind="K6",
     rule="R9",
     provider="openai",
+    faults=[Fault(CALLED, Abort()), Fault(OnConnection(2), HangHandshake(9.0))],
+    server=WEATHER,
+    agent=lambda *_: CallAgent(tool_delay_s=3.0),
+    mutants="openai-history-is-not-told",
+)
+@scenario(
+    "openai-tool-result-in-the-gap-xai",
+    kind="K6",
+    rule="R9",
+    provider="openai",
+    flavour="xai",
     faults=[Fault(CALLED, Abort()), Fault(OnConnection(2), HangHandshake(9.0))],
     server=WEATHER,
     agent=lambda *_: CallAgent(tool_delay_s=3.0),
@@ -65,7 +77,7 @@ async def a_result_is_delivered_once(stage: OpenAIStage) -> None:
     await stage.ask(timeout_s=30)
     await quiet(stage)
     stage.require(len(stage.call.tools) == 1, "the tool runs once")
-    call_id = stage.call.tools[0].call_id
+    call_id = call_id_of(stage.call.tools[0].call_id)
     pair = [("function_call", call_id), ("function_call_output", call_id)]
     known = answered_calls(stage.server.session)
     stage.require(known == pair, f"the call and its result are known, once: {known}")

@@ -40,10 +40,30 @@ CALLED = After("response.done", connection=1)
     mutants="openai-repeated-call-runs-again",
 )
 @scenario(
+    "openai-same-call-twice-xai",
+    kind="K7",
+    rule="R10",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(CALLED, RepeatCall("this"))],
+    server={"default_reply": Lines(questions={ASK_WEATHER: PARIS})},
+    mutants="openai-repeated-call-runs-again",
+)
+@scenario(
     "openai-same-call-on-two-connections",
     kind="K7",
     rule="R10",
     provider="openai",
+    faults=[Fault(CALLED, (RepeatCall("next"), Abort()))],
+    server={"default_reply": Lines(questions={ASK_WEATHER: PARIS})},
+    mutants="openai-repeated-call-runs-again",
+)
+@scenario(
+    "openai-same-call-on-two-connections-xai",
+    kind="K7",
+    rule="R10",
+    provider="openai",
+    flavour="xai",
     faults=[Fault(CALLED, (RepeatCall("next"), Abort()))],
     server={"default_reply": Lines(questions={ASK_WEATHER: PARIS})},
     mutants="openai-repeated-call-runs-again",

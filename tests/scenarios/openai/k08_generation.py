@@ -92,6 +92,16 @@ async def a_silent_reply_does_not_hold_up_the_answer(stage: OpenAIStage) -> None
     server={"default_reply": Lines()},
     mutants="stalled-reply-stays-open",
 )
+@scenario(
+    "openai-done-lost-xai",
+    kind="K8",
+    rule="R13",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(Before("response.done", connection=1), Swallow())],
+    server={"default_reply": Lines()},
+    mutants="stalled-reply-stays-open",
+)
 async def a_reply_without_an_end_is_ended(stage: OpenAIStage) -> None:
     """A reply that was heard to its end is over some time later, whatever the server says."""
     await stage.call.generate_reply(instructions=TELL, timeout_s=STORY.duration_s + 35.0)
@@ -106,6 +116,16 @@ async def a_reply_without_an_end_is_ended(stage: OpenAIStage) -> None:
     kind="K8",
     rule="R13",
     provider="openai",
+    faults=[Fault(Before("response.created", connection=1), Swallow())],
+    server={"default_reply": Lines()},
+    mutants="silent-reply-is-waited-for",
+)
+@scenario(
+    "openai-created-lost-xai",
+    kind="K8",
+    rule="R13",
+    provider="openai",
+    flavour="xai",
     faults=[Fault(Before("response.created", connection=1), Swallow())],
     server={"default_reply": Lines()},
     mutants="silent-reply-is-waited-for",

@@ -101,6 +101,16 @@ async def is_told_once(stage: OpenAIStage) -> None:
     server=TALK,
     mutants="reply-timeouts-run-on-in-an-outage",
 )
+@scenario(
+    "openai-request-pending-at-a-long-outage-xai",
+    kind="K9",
+    rule="R11",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(Received("response.create", connection=1), Abort()), *LONG_OUTAGE],
+    server=TALK,
+    mutants="reply-timeouts-run-on-in-an-outage",
+)
 async def a_pending_request_is_answered_once(stage: OpenAIStage) -> None:
     """A request that a drop catches before its reply begins is answered on the new connection."""
     await is_told_once(stage)

@@ -55,6 +55,16 @@ async def old_audio_is_not_sent(stage: OpenAIStage) -> None:
     server=TALK,
     mutants="openai-half-said-question-is-lost",
 )
+@scenario(
+    "openai-half-said-question-xai",
+    kind="K11",
+    rule="R15",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(UserStarts(connection=1), (Delay(1.0), Abort()))],
+    server=TALK,
+    mutants=("openai-half-said-question-is-lost", "openai-blank-items-are-told"),
+)
 async def a_half_said_question_is_heard_whole(stage: OpenAIStage) -> None:
     """A question that a drop cuts in two reaches the model in one piece, and is answered."""
     await stage.ask(3.0, timeout_s=20)

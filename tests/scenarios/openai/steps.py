@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from livekit.agents.llm._realtime.openai_utils import _shorten_call_id
+
 from livekit.plugins.resilient.testing import Reply, TurnRequest
 from livekit.plugins.resilient.testing.openai.conversation import RATE, Item
 from livekit.plugins.resilient.testing.openai.session import Session
@@ -161,5 +163,10 @@ def require_true_record(stage: OpenAIStage, reply: Reply) -> None:
 
 
 def answered_calls(session: Session) -> list[tuple[str, str]]:
-    """Kind and call id of a session's calls and results, in order."""
-    return [(item.kind, item.call_id) for item in session.items if item.call_id]
+    """Kind and call id of a session's calls and results, in order, as `call_id_of` gives it."""
+    return [(item.kind, call_id_of(item.call_id)) for item in session.items if item.call_id]
+
+
+def call_id_of(call_id: str) -> str:
+    """A call's id as upstream answers it: those of xAI are too long for OpenAI."""
+    return _shorten_call_id(call_id)
