@@ -63,6 +63,13 @@ MUTANTS = (
         new="if item.id not in self._left_out",
     ),
     Mutant(
+        name="xai-rest-of-a-line-is-left-to-the-model",
+        sentence="The rest of a line that the application gave is said as it was given.",
+        module="xai.realtime",
+        old="        if left:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
         name="xai-sessions-are-renewed-as-openais",
         sentence="An xAI session is renewed before its own cap.",
         module="openai.caps",

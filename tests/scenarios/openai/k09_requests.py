@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+
+from livekit.agents.voice.speech_handle import SpeechHandle
 
 from livekit.plugins.resilient.testing import (
     Abort,
@@ -278,6 +281,36 @@ async def a_caller_who_cuts_in_while_down_is_asked_again(stage: OpenAIStage) -> 
         told = stage.server.recording.texts_sent(2)
         gone_on = any("Go on from" in text for text in told)
         stage.require(not gone_on, "the model is not asked to go on with the old reply")
+
+
+@scenario(
+    "openai-line-pending-at-the-drop-xai",
+    kind="K9",
+    rule="R11",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(Received("conversation.item.create", connection=1), Abort())],
+    server=TALK,
+    mutants="request-dies-with-its-connection",
+)
+@scenario(
+    "openai-line-pending-at-a-long-outage-xai",
+    kind="K9",
+    rule="R11",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(Received("conversation.item.create", connection=1), Abort()), *LONG_OUTAGE],
+    server=TALK,
+    mutants="reply-timeouts-run-on-in-an-outage",
+)
+async def a_pending_line_is_said_once(stage: OpenAIStage) -> None:
+    """A line that the application gives, and that a drop catches before it begins, is said on the
+    new connection, once."""
+    handle = await say(stage, STORY.text)
+    stage.require(handle.exception() is None, f"the line does not fail: {handle.exception()}")
+    await quiet(stage, 10.0)
+    stage.require_heard(whole(stage, STORY), "the line is heard to its end")
+    stage.require_heard(times_heard(stage, STORY) == 1, "the line is heard once")
     await next_question_is_answered(stage)
 
 
@@ -337,3 +370,30 @@ async def a_redrive_is_taken_back_when_the_caller_cuts_in(stage: OpenAIStage) ->
     stage.require_heard(later == [answer], "one reply is heard after the caller cut in")
     assert answer.started_at is not None
     stage.require_heard(answer.started_at >= said.ended_at, "it answers the caller")
+
+
+    "openai-line-cut-xai",
+    kind="K9",
+    rule="R12",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(AtAudio(2.0, connection=1), Abort())],
+    server=TALK,
+    mutants="xai-rest-of-a-line-is-left-to-the-model",
+)
+async def a_line_that_is_cut_is_said_to_its_end(stage: OpenAIStage) -> None:
+    """Of a line of the application's that a drop cuts, the caller hears the rest word for word."""
+    await say(stage, STORY.text)
+    await quiet(stage, 8.0)
+    if stage.faulty:
+        stage.require_heard(stage.dead_air() < 1.0, "less than a second of silence")
+    said = " ".join(m.text_content or "" for m in stage.call.agent.chat_ctx.messages())
+    stage.require_heard(said == STORY.text, f"the line is heard to its end, and once: {said}")
+    await next_question_is_answered(stage)
+
+
+async def say(stage: OpenAIStage, line: str) -> SpeechHandle:
+    """Have the application give a line; return once it was heard, or has failed."""
+    handle = stage.call._inside(stage.call.session.say, text=line)
+    await asyncio.wait([asyncio.ensure_future(handle.wait_for_playout())], timeout=60.0)
+    return handle

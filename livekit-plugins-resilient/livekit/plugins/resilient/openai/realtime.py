@@ -127,7 +127,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._input_buffer = InputBuffer(resends=self._resilience.resend_utterance)
         self._expired = False
         self._streak = FailureStreak()
-        self._requests = Requests(self)
+        self._requests = self._make_requests()
         # The newest tool calls, by the id that upstream answers with, and those whose results
         # went. xAI's ids have 43 characters; upstream shortens those of more than 32.
         self._called: Newest[str, str] = Newest(REMEMBERED_CALLS)
@@ -199,6 +199,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             limits = RenewalLimits(after_s=given, wait_s=OTHER_RENEWAL_WAIT_S)
         wait_s = self._resilience.renewal_wait_s
         return limits if wait_s == "provider" else replace(limits, wait_s=wait_s)
+
+    def _make_requests(self) -> Requests:
+        return Requests(self)
 
     def _host(self) -> Host:
         return Host(self._opts.model, azure=self._opts.is_azure)

@@ -1,4 +1,4 @@
-"""What becomes of each `response.create` of the application: sent, held over a drop, asked again.
+"""What becomes of each request of the application for a reply: sent, held over a drop, asked again.
 
 A reply that was asked for is spoken once, with the same future, however many connections that
 takes (R11).
@@ -13,14 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from livekit.agents import llm
-from openai.types.realtime import ResponseCreateEvent
 
 from ..core import facts as f
 from ..core.limits import OPENAI_REPLY_TIMEOUT_S, TIMES_PUT_OFF, TRACKED_GENERATIONS
 from ..queues import drain
 from ..reply_timer import ReplyTimer
 from .failures import retry_after_s
-from .wire import brings_audio, dies_with_connection
+from .wire import asks_for_reply, brings_audio, dies_with_connection
 
 if TYPE_CHECKING:
     from openai.types.realtime import RealtimeClientEvent, RealtimeError
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["ReplyFuture", "Requests"]
 
 ReplyFuture: TypeAlias = "asyncio.Future[llm.GenerationCreatedEvent]"
+RequestEvent: TypeAlias = "RealtimeClientEvent | dict[str, Any]"
 
 
 class Requests:
@@ -39,10 +39,10 @@ class Requests:
         self._session = session
         # What `generate_reply` sent, by its event id, and the futures that a drop caught.
         self._composing = False
-        self._sent: dict[str, ResponseCreateEvent] = {}
+        self._sent: dict[str, RequestEvent] = {}
         self._held: dict[str, ReplyFuture] = {}
         # The newest whose reply began, which may still come to nothing.
-        self._begun: dict[str, ResponseCreateEvent] = {}
+        self._begun: dict[str, RequestEvent] = {}
         # What the server was asked for and has not answered, in order; whether it is a re-drive.
         self._unanswered: dict[str, bool] = {}
         # What a running response kept from being answered, until that is over; likewise.
@@ -71,12 +71,13 @@ class Requests:
         future.add_done_callback(partial(self._done, request_id))
         return future
 
-    def takes(self, event: RealtimeClientEvent | dict[str, Any]) -> bool:
+    def takes(self, event: RequestEvent) -> bool:
         """Note an event that is about to be queued; False keeps it from following a replay."""
-        if isinstance(event, ResponseCreateEvent) and self._composing:
-            assert event.event_id is not None
-            self._sent[event.event_id] = event
-            self._unanswered[event.event_id] = False
+        if self._composing and asks_for_reply(event):
+            event_id = event["event_id"] if isinstance(event, dict) else event.event_id
+            assert event_id is not None
+            self._sent[event_id] = event
+            self._unanswered[event_id] = False
         # The driver issues requests on the next connection.
         return not (self._session._in_gap and dies_with_connection(event))
 

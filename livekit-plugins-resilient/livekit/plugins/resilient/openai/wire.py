@@ -30,10 +30,12 @@ __all__ = [
     "ENDS",
     "LeaveReason",
     "Wire",
+    "asks_for_reply",
     "brings_audio",
     "close_socket",
     "dies_with_connection",
     "end_within",
+    "is_line",
     "read",
 ]
 
@@ -214,7 +216,22 @@ async def end_within(
 def dies_with_connection(event: RealtimeClientEvent | dict[str, Any]) -> bool:
     """Whether an event is of no use on another connection: it is about a reply on its own."""
     kind = event["type"] if isinstance(event, dict) else event.type
-    return kind in ("response.create", "response.cancel", "conversation.item.truncate")
+    about_a_reply = kind in ("response.cancel", "conversation.item.truncate")
+    return about_a_reply or asks_for_reply(event)
+
+
+def asks_for_reply(event: RealtimeClientEvent | dict[str, Any]) -> bool:
+    """Whether the server begins a response because of an event."""
+    if not isinstance(event, dict):
+        return event.type == "response.create"
+    return event["type"] == "response.create" or is_line(event)
+
+
+def is_line(event: dict[str, Any]) -> bool:
+    """Whether an event has xAI speak a line that the application gave."""
+    if event["type"] != "conversation.item.create":
+        return False
+    return (event.get("item") or {}).get("type") == "force_message"
 
 
 def brings_audio(event: RealtimeClientEvent | dict[str, Any]) -> bool:

@@ -10,9 +10,13 @@ from .._vendor.xai import realtime_model as _impl
 from ..openai.caps import Host
 from ..openai.realtime import RealtimeModel as _OpenAIModel
 from ..openai.realtime import RealtimeSession as _OpenAISession
+from ..openai.wire import is_line
 from ..upstream_classes import hide_newer
+from .lines import Lines, rest_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterable
+
     from livekit.plugins.xai.realtime import (
         FileSearch,
         GrokVoices,
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
         XSearch,
     )
 
+    from ..openai.requests import ReplyFuture
     from ..options import ResilienceOptions
 
 __all__ = [
@@ -80,5 +85,51 @@ class RealtimeSession(_OpenAISession, _DetectsTurns, _upstream.RealtimeSession):
     Emits "resilience" with the events of `livekit.plugins.resilient.events`, besides upstream's.
     """
 
+    _requests: Lines
+
+    def __init__(
+        self, realtime_model: RealtimeModel, *, turn_detection_disabled: bool = False
+    ) -> None:
+        self._left_to_say = ""
+        super().__init__(realtime_model)
+
+    async def aclose(self) -> None:
+        """As OpenAI's; lines that were not begun are withdrawn, as upstream does."""
+        await self._requests.withdraw_lines()
+        await super().aclose()
+
+    def say(self, text: str | AsyncIterable[str]) -> ReplyFuture:
+        """As upstream's; a line that a drop catches is said on the next connection, with the same
+        future, and of one that a drop cuts, the rest."""
+        return self._requests.say(text)
+
     def _host(self) -> Host:
         return Host(self._opts.model, xai=True)
+
+    def _make_requests(self) -> Lines:
+        return Lines(self)
+
+    def _client_event(self, event: dict[str, Any]) -> None:
+        super()._client_event(event)
+        if is_line(event):
+            self._requests.sent(event)
+
+    def _server_event(self, event: dict[str, Any]) -> None:
+        created = event.get("type") == "response.created"
+        super()._server_event(self._requests.named(event) if created else event)
+
+    # -- what the driver decides
+
+    def words_of(self, generation_id: str, audio_s: float) -> str:
+        heard = super().words_of(generation_id, audio_s)
+        line = self._requests.words_of(generation_id)
+        self._left_to_say = rest_of(line, heard) if line else ""
+        return heard
+
+    def redrive(self, redrive_id: str, instructions: str) -> None:
+        """As OpenAI's; the rest of a line is said as it was given, and not left to the model."""
+        left, self._left_to_say = self._left_to_say, ""
+        if left:
+            self._requests.say_on(redrive_id, left)
+        else:
+            super().redrive(redrive_id, instructions)

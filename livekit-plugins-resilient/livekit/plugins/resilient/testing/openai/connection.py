@@ -17,7 +17,14 @@ from livekit.plugins.resilient.testing.faults import (
     UnknownMessage,
 )
 from livekit.plugins.resilient.testing.recording import Frame
-from livekit.plugins.resilient.testing.script import NoReply, Reason, ToolCall, TurnRequest
+from livekit.plugins.resilient.testing.script import (
+    NoReply,
+    Reason,
+    Reply,
+    ToolCall,
+    Turn,
+    TurnRequest,
+)
 from livekit.plugins.resilient.testing.wire import Wire
 
 from . import requests
@@ -159,6 +166,9 @@ class OpenAIConnection(SimConnection):
 
     def _on_item_create(self, message: Mapping[str, Any]) -> None:
         written, conversation = message["item"], self.session.conversation
+        if written.get("type") == "force_message" and self.dialect.shape == "xai":
+            self._on_line(message)
+            return
         if self.ignores_tool_responses and written.get("type") == "function_call_output":
             return
         refusal = requests.check_item(written, conversation, strict=self.server.strict)
@@ -170,6 +180,20 @@ class OpenAIConnection(SimConnection):
             return
         item = client_item(written.get("id") or self.new_id("item"), written)
         self.item_done(item, self.add_item(item, previous))
+
+    def _on_line(self, message: Mapping[str, Any]) -> None:
+        """Speak a line of the client's as if the model had said it.
+
+        Assumed: xAI's documentation says that a whole response follows, and not what becomes of
+        a line while another response goes on; it is refused here as a `response.create` is.
+        """
+        refusal = requests.check_line(message["item"])
+        if refusal is None and (active := self.active_response) is not None:
+            refusal = requests.active_response(active.response_id)
+        if refusal is not None:
+            self.refuse(refusal, message)
+            return
+        self._begin(Reply(" ".join(_texts(message))))
 
     def _on_item_retrieve(self, message: Mapping[str, Any]) -> None:
         item = self.session.conversation.get(message["item_id"])
@@ -242,6 +266,9 @@ class OpenAIConnection(SimConnection):
         turn = self.server.script.next_turn(asked)
         if isinstance(turn, NoReply):
             return
+        self._begin(turn, request)
+
+    def _begin(self, turn: Turn, request: Mapping[str, Any] | None = None) -> None:
         self.idle.stop()
         response = Response(self, self.new_id("resp"), turn, request)
         self.responses.append(response)

@@ -160,6 +160,12 @@ def check_item(
     return None
 
 
+def check_line(written: Mapping[str, Any]) -> Refusal | None:
+    """Whether a line that xAI is to speak has words."""
+    parts = written.get("content") or ()
+    return None if any(part.get("text") for part in parts) else _missing("item.content")
+
+
 def check_truncate(item: Item, message: Mapping[str, Any]) -> Refusal | None:
     """Whether an existing item may be cut at `audio_end_ms`."""
     end_ms, index = message["audio_end_ms"], message["content_index"]
