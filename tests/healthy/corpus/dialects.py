@@ -79,6 +79,32 @@ add(
 )
 add(
     Situation(
+        name="xai",
+        group="talk",
+        sentence="xAI answers the caller, through its own plugin",
+        run=steps.converse,
+        providers=("openai",),
+        flavours=("xai",),
+    ),
+    PLAIN,
+    SLOW,
+    BURST,
+    Twist(name="barge-in", sentence="who cuts in", server={"replies": [STORY]}, run=barge_in),
+)
+add(
+    Situation(
+        name="xai-tools",
+        group="tools",
+        sentence="xAI announces look-ups and calls tools, through its own plugin",
+        run=two_tools,
+        providers=("openai",),
+        flavours=("xai",),
+        server={"replies": [CALL, SECOND]},
+    ),
+    PLAIN,
+)
+add(
+    Situation(
         name="transcription",
         group="captions",
         sentence="The caller asks twice",
