@@ -132,3 +132,14 @@ def test_the_key_is_taken_from_upstreams_variable(monkeypatch: pytest.MonkeyPatc
     assert vars(ours._opts) == vars(upstream._opts)
     assert ours.capabilities == upstream.capabilities
     assert (ours.model, ours.provider) == (upstream.model, upstream.provider)
+
+
+async def test_metrics_name_the_provider() -> None:
+    for model, provider in (
+        (resilient.xai.realtime.RealtimeModel(api_key="k"), "xai"),
+        (resilient.openai.realtime.RealtimeModel(api_key="k"), "openai"),
+    ):
+        session = model.session()
+        assert session._driver._telemetry._base == {"provider": provider}
+        await session.aclose()
+        await model.aclose()

@@ -98,6 +98,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     Emits "resilience" with the events of `livekit.plugins.resilient.events`, besides upstream's.
     """
 
+    _provider = "openai"
+    """Whose calls the metrics count."""
+
     def __init__(
         self, realtime_model: _impl.RealtimeModel, *, turn_detection_disabled: bool = False
     ) -> None:
@@ -107,7 +110,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             self,
             self._resilience,
             self._resilience.bounds(OPENAI),
-            Telemetry("openai"),
+            Telemetry(self._provider),
         )
         self._speaker = SpeakerWatch(self._driver.feed, lambda: self._driver.now)
         self._server_events = ServerEvents(

@@ -143,9 +143,9 @@ def _plain(word: str) -> str:
 
 
 def _event(event_id: str, words: str) -> dict[str, Any]:
-    content = [{"type": "output_text", "text": words}]
-    item = {"type": "force_message", "role": "assistant", "content": content}
-    return {"type": "conversation.item.create", "event_id": event_id, "item": item}
+    part = {"text": words, "type": "output_text"}
+    item = {"content": [part], "role": "assistant", "type": "force_message"}
+    return {"event_id": event_id, "item": item, "type": "conversation.item.create"}
 
 
 def _forget_oldest(kept: dict[str, str]) -> None:

@@ -85,6 +85,7 @@ class RealtimeSession(_OpenAISession, _DetectsTurns, _upstream.RealtimeSession):
     Emits "resilience" with the events of `livekit.plugins.resilient.events`, besides upstream's.
     """
 
+    _provider = "xai"
     _requests: Lines
 
     def __init__(
