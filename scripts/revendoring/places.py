@@ -29,7 +29,8 @@ LOCK_HEADER = (
 TABLE_START = "<!-- versions: written by scripts/revendor.sh -->"
 TABLE_END = "<!-- /versions -->"
 _TABLE_HEAD = [
-    "| release | built from livekit-agents | runs with livekit-agents, -google, -openai | Python |",
+    "| release | built from livekit-agents | runs with livekit-agents, -google, -openai, -xai "
+    "| Python |",
     "|---|---|---|---|",
 ]
 

@@ -23,7 +23,7 @@ Made up; built from livekit-agents 1.8.1.
 
 <!-- versions: written by scripts/revendor.sh -->
 
-| release | built from livekit-agents | runs with livekit-agents, -google, -openai | Python |
+| release | built from livekit-agents | runs with livekit-agents, -google, -openai, -xai | Python |
 |---|---|---|---|
 | 1.8.1.1 | 1.8.1 | 1.8.1 and later, before 1.9 | 3.10 to 3.13 |
 
