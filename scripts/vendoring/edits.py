@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from .errors import InvalidPatch
 from .selectors import Selector, parse_selector
+from .source import MODULE_SCOPE
 
 # The substance belongs in our linted modules; a patch only calls it.
 MAX_CODE_LINES = 3
@@ -49,6 +50,7 @@ OPERATIONS: dict[str, Form] = {
     "set-kwarg": Form(("in", "at", "name", "value")),
     "replace-expr": Form(("in", "at", "code"), code="expression"),
     "add-parameter": Form(("in", "code"), code="parameter"),
+    "add-import": Form(("code",), code="import"),
 }
 
 
@@ -82,7 +84,7 @@ def parse_edit(table: object, where: str) -> Edit:
         _parse_expression(texts["value"], f"{where}: value")
     return Edit(
         op=op,
-        scope=texts["in"],
+        scope=texts["in"] or MODULE_SCOPE,
         code=code,
         name=texts["name"],
         value=texts["value"].strip(),
@@ -117,3 +119,5 @@ def _check_code(form: str, code: str, where: str) -> None:
             isinstance(first, ast.AnnAssign) and isinstance(first.target, ast.Name) and first.value
         ):
             raise InvalidPatch(f"{where}: code of add-parameter must be 'name: type = default'")
+    if form == "import" and not all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in body):
+        raise InvalidPatch(f"{where}: code of add-import must be import statements only")

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from .edits import Edit
 from .errors import AlreadyApplied, PatchProblem, Refused
-from .operations import MARKER, add_imports, plan
+from .operations import MARKER, add_imports, import_place, plan
 from .patchfile import Patch
 from .selectors import find_statement
 from .source import (
@@ -69,7 +69,7 @@ def apply(data: bytes, patch: Patch, name: str) -> bytes:
 
 def edited_scopes(patch: Patch) -> list[str]:
     """The scopes a patch edits, each once, in order."""
-    return list(dict.fromkeys(e.scope for e in patch.edits))
+    return list(dict.fromkeys(e.scope for e in patch.edits if e.op != "add-import"))
 
 
 def reviewed_nodes(source: Source, patch: Patch, scope: str) -> list[ast.AST]:
@@ -104,12 +104,15 @@ def _mentions_hooks(edit: Edit) -> bool:
 
 
 def _check_inside(source: Source, edit: Edit, splices: list[Splice]) -> None:
-    """Every cut of an edit lies within its scope."""
-    scope = source.scope(edit.scope)
-    if isinstance(scope, ast.Module):
-        return
-    stubs = source.overloads(scope) if edit.op == "add-parameter" else []
-    spans = [source.lines(node)[:2] for node in (scope, *stubs)]
+    """Every cut of an edit lies within its scope (or at the place for imports)."""
+    if edit.op == "add-import":
+        spans = [(import_place(source), import_place(source))]
+    else:
+        scope = source.scope(edit.scope)
+        if isinstance(scope, ast.Module):
+            return
+        stubs = source.overloads(scope) if edit.op == "add-parameter" else []
+        spans = [source.lines(node)[:2] for node in (scope, *stubs)]
     for splice in splices:
         if not any(start <= splice.start and splice.end <= end for start, end in spans):
             raise Refused("the edit reaches outside its scope")

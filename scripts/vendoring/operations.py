@@ -147,12 +147,17 @@ def add_imports(source: Source, code: str) -> list[Splice]:
     return [Splice(place, place, _block(source, ast.unparse(s), b"")) for s in wanted]
 
 
+def _add_import(source: Source, scope: Scope, edit: Edit, patch: str) -> list[Splice]:
+    return add_imports(source, edit.code)
+
+
 _PLANNERS: dict[str, Callable[[Source, Scope, Edit, str], list[Splice]]] = {
     "insert-after": _insert_after,
     "insert-first": _insert_first,
     "set-kwarg": _set_kwarg,
     "replace-expr": _replace_expr,
     "add-parameter": _add_parameter,
+    "add-import": _add_import,
 }
 
 

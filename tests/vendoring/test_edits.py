@@ -111,6 +111,16 @@ def test_replace_expr_takes_one_part_of_a_condition(edited: Edited) -> None:
     assert result == CODE.replace("item.ready and not item.done", "item.ready and (a or b)")
 
 
+def test_add_import_goes_after_the_opening_imports_and_only_once(edited: Edited) -> None:
+    result = edited(op="add-import", code="import os\nimport json\nfrom a import b as c")
+    assert result == CODE.replace("import os\n", "import os\nimport json\nfrom a import b as c\n")
+
+
+def test_add_import_follows_a_docstring_where_there_is_no_import(edited: Edited) -> None:
+    code = '"""Doc."""\n\nx = 1\n'
+    assert edited(code, op="add-import", code="import json").startswith('"""Doc."""\nimport json\n')
+
+
 # -- refusals: found, but not safe there
 
 

@@ -104,16 +104,6 @@ async def is_told_once(stage: OpenAIStage) -> None:
     server=TALK,
     mutants="reply-timeouts-run-on-in-an-outage",
 )
-@scenario(
-    "openai-request-pending-at-a-long-outage-xai",
-    kind="K9",
-    rule="R11",
-    provider="openai",
-    flavour="xai",
-    faults=[Fault(Received("response.create", connection=1), Abort()), *LONG_OUTAGE],
-    server=TALK,
-    mutants="reply-timeouts-run-on-in-an-outage",
-)
 async def a_pending_request_is_answered_once(stage: OpenAIStage) -> None:
     """A request that a drop catches before its reply begins is answered on the new connection."""
     await is_told_once(stage)
@@ -281,36 +271,6 @@ async def a_caller_who_cuts_in_while_down_is_asked_again(stage: OpenAIStage) -> 
         told = stage.server.recording.texts_sent(2)
         gone_on = any("Go on from" in text for text in told)
         stage.require(not gone_on, "the model is not asked to go on with the old reply")
-
-
-@scenario(
-    "openai-line-pending-at-the-drop-xai",
-    kind="K9",
-    rule="R11",
-    provider="openai",
-    flavour="xai",
-    faults=[Fault(Received("conversation.item.create", connection=1), Abort())],
-    server=TALK,
-    mutants="request-dies-with-its-connection",
-)
-@scenario(
-    "openai-line-pending-at-a-long-outage-xai",
-    kind="K9",
-    rule="R11",
-    provider="openai",
-    flavour="xai",
-    faults=[Fault(Received("conversation.item.create", connection=1), Abort()), *LONG_OUTAGE],
-    server=TALK,
-    mutants="reply-timeouts-run-on-in-an-outage",
-)
-async def a_pending_line_is_said_once(stage: OpenAIStage) -> None:
-    """A line that the application gives, and that a drop catches before it begins, is said on the
-    new connection, once."""
-    handle = await say(stage, STORY.text)
-    stage.require(handle.exception() is None, f"the line does not fail: {handle.exception()}")
-    await quiet(stage, 10.0)
-    stage.require_heard(whole(stage, STORY), "the line is heard to its end")
-    stage.require_heard(times_heard(stage, STORY) == 1, "the line is heard once")
     await next_question_is_answered(stage)
 
 
@@ -372,6 +332,38 @@ async def a_redrive_is_taken_back_when_the_caller_cuts_in(stage: OpenAIStage) ->
     stage.require_heard(answer.started_at >= said.ended_at, "it answers the caller")
 
 
+@scenario(
+    "openai-line-pending-at-the-drop-xai",
+    kind="K9",
+    rule="R11",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(Received("conversation.item.create", connection=1), Abort())],
+    server=TALK,
+    mutants="request-dies-with-its-connection",
+)
+@scenario(
+    "openai-line-pending-at-a-long-outage-xai",
+    kind="K9",
+    rule="R11",
+    provider="openai",
+    flavour="xai",
+    faults=[Fault(Received("conversation.item.create", connection=1), Abort()), *LONG_OUTAGE],
+    server=TALK,
+    mutants="reply-timeouts-run-on-in-an-outage",
+)
+async def a_pending_line_is_said_once(stage: OpenAIStage) -> None:
+    """A line that the application gives, and that a drop catches before it begins, is said on the
+    new connection, once."""
+    handle = await say(stage, STORY.text)
+    stage.require(handle.exception() is None, f"the line does not fail: {handle.exception()}")
+    await quiet(stage, 10.0)
+    stage.require_heard(whole(stage, STORY), "the line is heard to its end")
+    stage.require_heard(times_heard(stage, STORY) == 1, "the line is heard once")
+    await next_question_is_answered(stage)
+
+
+@scenario(
     "openai-line-cut-xai",
     kind="K9",
     rule="R12",
