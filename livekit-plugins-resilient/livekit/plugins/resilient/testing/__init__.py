@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         UnknownMessage,
         UserStarts,
         UserStops,
+        Wedge,
     )
     from .gemini import (
         FAMILIES,
@@ -210,6 +211,7 @@ __all__ = [
     "UserStops",
     "VirtualTimeHang",
     "VirtualTimeLoop",
+    "Wedge",
     "Word",
     "load_plan",
     "parse_plan",
@@ -284,6 +286,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "UnknownMessage",
         "UserStarts",
         "UserStops",
+        "Wedge",
     ),
     "gemini": (
         "CaptionsOnly",

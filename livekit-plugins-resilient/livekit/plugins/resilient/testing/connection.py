@@ -43,6 +43,7 @@ from .faults import (
     UnknownMessage,
     UserStarts,
     UserStops,
+    Wedge,
 )
 from .recording import CloseInfo, FiredFault, Frame
 
@@ -88,6 +89,7 @@ class SimConnection(ABC):
         self.closing = False
         self.answers_setup = True
         self.ignores_tool_responses = False
+        self.wedges = False
         self.reply_delay_s = 0.0
         self.transcript_lead_s = server.transcript_lead_s
         self._empty_turns: int | None = 0  # None: all that follow
@@ -393,6 +395,8 @@ class SimConnection(ABC):
                     self.server.repeats_call_on_next = True
             case IgnoreToolResponse():
                 self.ignores_tool_responses = True
+            case Wedge():
+                self.wedges = True
             case Swallow() | Duplicate() | Reorder():
                 raise ValueError(f"{type(action).__name__} acts on an event: use it with Before")
             case _:

@@ -461,6 +461,16 @@ class PhantomInterruption(Action):
 
 
 @dataclass(frozen=True)
+class Wedge(Action):
+    """The next reply that is cut never ends, whoever cuts it, and no other begins.
+
+    The caller is still heard. Imitates livekit/livekit#4484: an interruption, then nothing more.
+    What a real server goes on to say of the caller meanwhile is assumed; for one that says nothing
+    at all, use `Silence` after the interruption.
+    """
+
+
+@dataclass(frozen=True)
 class SessionExpired(Action):
     """OpenAI's session cap: an `error` event with code session_expired, then close 1001.
 
@@ -602,6 +612,7 @@ SHARED_ACTIONS: frozenset[type[Action]] = frozenset(
         ShiftTranscript,
         RepeatCall,
         IgnoreToolResponse,
+        Wedge,
     }
 )
 

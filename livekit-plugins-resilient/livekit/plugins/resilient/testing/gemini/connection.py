@@ -218,17 +218,19 @@ class GeminiConnection(SimConnection):
     def interrupt(self) -> None:
         """Cut the running turn: what was not played is not part of the context."""
         turn = self.turn
-        if turn is None:
+        if turn is None or turn.stuck:
             return
         turn.stop()
         self.discard(turn)
-        self.turn = None
+        turn.stuck = self.wedges
+        self.turn = turn if turn.stuck else None
         if not turn.waiting:
             self.commit_speech(turn.reply.words_until(turn.heard_s()))
         self.playback_until = self.loop.time()
         self.tools.cancel(blocking_only=True)
         self.emit("interrupted", {"serverContent": {"interrupted": True}})
-        self.complete_turn(turn)
+        if not turn.stuck:
+            self.complete_turn(turn)
 
     def commit_speech(self, text: str) -> None:
         """Let the model know what it said."""

@@ -42,6 +42,7 @@ class ModelTurn:
         trailing: what is said after that.
         thought: what the model thought aloud before.
         spoken_s: seconds of audio sent so far.
+        stuck: it was cut and never ends.
     """
 
     def __init__(self, connection: GeminiConnection, plan: Turn, request: TurnRequest) -> None:
@@ -52,6 +53,7 @@ class ModelTurn:
         self.waiting = False
         self.thought = ""
         self.spoken_s = 0.0
+        self.stuck = False
         self._dialect = connection.server.dialect
         self._playback_from: float | None = None
         self._paced_from = 0.0

@@ -76,6 +76,8 @@ class Response:
             return
         if self._work is not None:
             self._work.cancel()
+        if self.connection.wedges:
+            return
         self._announce()
         self._close_late()
         for item in tuple(self._open):
