@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from livekit.plugins.resilient.core import facts as f
+from livekit.plugins.resilient.core.decisions import FinaliseReason
 from livekit.plugins.resilient.core.limits import SILENT_AFTER_S
 from livekit.plugins.resilient.driver import Driver
 from livekit.plugins.resilient.events import (
@@ -37,7 +38,7 @@ class RecordingCarrier:
     def close_streams(self, generation_id: str) -> None:
         self.done.append(("close", generation_id))
 
-    def finalise(self, generation_id: str) -> None:
+    def finalise(self, generation_id: str, reason: FinaliseReason) -> None:
         self.done.append(("finalise", generation_id))
         if self.fails:
             raise RuntimeError("the provider's session is in a bad state")

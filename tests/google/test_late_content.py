@@ -17,17 +17,21 @@ END = types.LiveServerContent(turn_complete=True)
 CUT = types.LiveServerContent(interrupted=True)
 CALL = types.LiveServerToolCall(function_calls=[types.FunctionCall(name="weather")])
 
+AT_S = 100.0
+
 BEGIN: dict[str, Callable[[LateContent], None]] = {
-    "finalised": LateContent.finalised,
+    "finalised": lambda late: late.finalised(AT_S, said_all=False),
     "tool called": LateContent.tool_called,
-    "request failed": LateContent.request_failed,
+    "request failed": lambda late: late.request_failed(AT_S),
 }
 each_reason = pytest.mark.parametrize("begin", BEGIN.values(), ids=BEGIN)
 
 
-def heard(late: LateContent, content: types.LiveServerContent) -> types.LiveServerContent | None:
+def heard(
+    late: LateContent, content: types.LiveServerContent, spoke_at: float = 0.0
+) -> types.LiveServerContent | None:
     message = types.LiveServerMessage(server_content=content)
-    late.strip(message)
+    late.strip(message, spoke_at=spoke_at)
     return message.server_content
 
 
@@ -75,7 +79,7 @@ def test_the_next_turn_is_heard(begin: Callable[[LateContent], None], next_turn:
 
 def test_the_end_of_an_earlier_turn_is_not_that_of_a_reply_to_come() -> None:
     late = LateContent()
-    late.request_failed()
+    late.request_failed(AT_S)
     assert [heard(late, content) for content in (END, AUDIO, END)] == [None, None, None]
     assert heard(late, AUDIO) == AUDIO
 
@@ -93,6 +97,36 @@ def test_a_barge_in_is_told_and_ends_it(reason: str) -> None:
 
 def test_a_finalised_turn_cannot_be_interrupted() -> None:
     late = LateContent()
-    late.finalised()
-    assert heard(late, CUT) is None
+    late.finalised(AT_S, said_all=False)
     assert heard(late, AUDIO) is None
+    assert heard(late, CUT) is None
+
+
+def test_what_follows_its_interruption_is_the_next_turns() -> None:
+    late = LateContent()
+    late.finalised(AT_S, said_all=False)
+    assert heard(late, CUT) is None
+    assert heard(late, AUDIO) == AUDIO
+
+
+@pytest.mark.parametrize("said", [AUDIO, WORDS])
+def test_of_a_turn_that_had_said_all_only_the_end_is_late(said: types.LiveServerContent) -> None:
+    late = LateContent()
+    late.finalised(AT_S, said_all=True)
+    assert [heard(late, content) for content in (CUT, END)] == [None, None]
+    late.finalised(AT_S, said_all=True)
+    assert [heard(late, content) for content in (said, END)] == [said, END]
+
+
+def test_what_a_caller_is_told_who_spoke_since_is_heard() -> None:
+    for reason in ("finalised", "request failed"):
+        late = LateContent()
+        BEGIN[reason](late)
+        assert heard(late, AUDIO, spoke_at=AT_S) is None
+        assert heard(late, AUDIO, spoke_at=AT_S + 0.1) == AUDIO
+
+
+def test_a_sound_makes_no_reply_of_what_trails_a_call() -> None:
+    late = LateContent()
+    late.tool_called()
+    assert heard(late, AUDIO, spoke_at=AT_S) is None

@@ -8,6 +8,7 @@ import pytest
 from livekit.plugins import resilient
 
 from livekit.plugins.resilient.core import facts as f
+from livekit.plugins.resilient.core.decisions import FinaliseReason
 from livekit.plugins.resilient.driver import Driver
 from livekit.plugins.resilient.events import RedriveOutcome, ResilienceEvent
 from livekit.plugins.resilient.options import ResilienceOptions
@@ -55,7 +56,7 @@ class AskingCarrier:
 
     def close_streams(self, generation_id: str) -> None: ...
 
-    def finalise(self, generation_id: str) -> None: ...
+    def finalise(self, generation_id: str, reason: FinaliseReason) -> None: ...
 
     def redrive(self, redrive_id: str, instructions: str) -> None: ...
 

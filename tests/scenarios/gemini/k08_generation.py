@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.testing import (
     After,
     AtAudio,
@@ -128,6 +129,50 @@ async def closes_a_complete_reply_for_the_next(stage: GeminiStage) -> None:
     stage.require(waited_s < 3.0, f"the answer comes within 3 s, not {waited_s:.1f}")
     stage.require_heard(stage.heard_whole(GREETING), "the greeting is heard in full")
     stage.require_heard(stage.heard_whole(ANSWER), "the caller's question is answered in full")
+
+
+PAUSES_S = (1.0, 8.0, 40.0)  # the last is beyond the bound on a complete reply
+UNENDED = Fault(Before("turnComplete"), Swallow(), times="always")
+AT_ONCE = {**TALK, "replies": [GREETING], "assume_playback": False}
+UNTOLD = {"input_audio_transcription": None}
+
+
+@scenario(
+    "gemini-replies-without-an-end",
+    kind="K8",
+    rule="R13",
+    provider="gemini",
+    faults=[UNENDED],
+    server=AT_ONCE,
+    model=UNTOLD,
+    mutants="finalised-reply-swallows-the-next",
+)
+@scenario(
+    "gemini-replies-without-an-end-and-no-ears",
+    kind="K8",
+    rule="R13",
+    provider="gemini",
+    faults=[UNENDED],
+    server=AT_ONCE,
+    model=UNTOLD,
+    resilience=ResilienceOptions(speech_hint=False),
+    mutants="next-turn-must-be-announced",
+)
+async def hears_the_turns_after_replies_without_an_end(stage: GeminiStage) -> None:
+    """Where the server ends no reply and tells no words of the caller, each question is answered
+    within 3 s, however long after the reply it comes."""
+    call = stage.call
+    await call.generate_reply(instructions="Greet the caller.", wait=False)
+    await call.reply()
+    for asked, pause_s in enumerate(PAUSES_S, 1):
+        await stage.rest(pause_s)
+        said = await call.say(1.0)
+        await call.reply(after=said.ended_at, timeout_s=10)
+        waited_s = stage.dead_air(said.ended_at)
+        stage.require_heard(waited_s < 3.0, f"the answer comes within 3 s, not {waited_s:.1f}")
+        answers = stage.times_heard(ANSWER, first_s=ANSWER.duration_s)
+        stage.require_heard(answers == asked, f"answer {asked} is heard in full, and once")
+    stage.require_heard(stage.heard_whole(GREETING), "the greeting is heard in full")
 
 
 @scenario(

@@ -256,6 +256,20 @@ MUTANTS = (
         new="        elif False:\n",
     ),
     Mutant(
+        name="next-turn-must-be-announced",
+        sentence="What comes long after a complete reply is the next turn's, whoever announced it.",
+        module="google.realtime",
+        old="            begins = answers and self._turns.is_long_complete(reply)\n",
+        new="            begins = False\n",
+    ),
+    Mutant(
+        name="finalised-reply-swallows-the-next",
+        sentence="After a reply that was complete, or cut, only its end is thrown away.",
+        module="google.late_content",
+        old="        if says_something and (self._only_its_end or spoke_at > self._since):\n",
+        new="        if False:\n",
+    ),
+    Mutant(
         name="reply-must-begin-within-5-s",
         sentence="A reply that takes long to begin is waited for.",
         module="core.limits",

@@ -20,6 +20,7 @@ from .core.decisions import (
     CloseStreams,
     Decision,
     FinaliseGeneration,
+    FinaliseReason,
     RecordFirstAudio,
     RecordOutcome,
     Redrive,
@@ -60,7 +61,7 @@ class Carrier(Protocol):
     def close_streams(self, generation_id: str) -> None:
         """Close the streams of a generation whose connection is gone."""
 
-    def finalise(self, generation_id: str) -> None:
+    def finalise(self, generation_id: str, reason: FinaliseReason) -> None:
         """End a generation locally; whatever arrives for it later is dropped."""
 
     def redrive(self, redrive_id: str, instructions: str) -> None:
@@ -363,7 +364,7 @@ class Driver:
                 carrier.close_streams(decision.generation_id)
             case FinaliseGeneration():
                 self._count_generation(decision.generation_id, terminated=False)
-                carrier.finalise(decision.generation_id)
+                carrier.finalise(decision.generation_id, decision.reason)
                 if decision.reason != "captions":
                     self.tell(
                         GenerationFinalised(now, decision.reason, decision.open_s, decision.idle_s)

@@ -33,6 +33,7 @@ _ENDINGS: dict[f.Ending, How] = {
     "cancelled": "cancelled",
     "failed": "failed",
     "continued": "continued",
+    "overtaken": "ended",
 }
 
 

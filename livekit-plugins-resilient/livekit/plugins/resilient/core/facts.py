@@ -49,9 +49,10 @@ __all__ = [
     "WaitStated",
 ]
 
-Ending: TypeAlias = Literal["completed", "cancelled", "failed", "continued"]
+Ending: TypeAlias = Literal["completed", "cancelled", "failed", "continued", "overtaken"]
 """How the provider ended a generation; "cancelled" means that nobody waits for it any more,
-"continued" that the provider itself is at work on more."""
+"continued" that the provider itself is at work on more, "overtaken" that the next turn began though
+it said nothing of the end."""
 
 
 class IllegalFactError(ResilienceError, ValueError):

@@ -240,6 +240,11 @@ healthy turn on record, likewise. Source: recorded sessions of Gemini 3.8 (1.7 a
 frame, 0.2 before playback ends). Date: 2026-11."""
 
 # --- liveness ----------------------------------------------------------------------------------
+TRAILS_FOR_S = 1.0
+"""Seconds without audio after which audio no longer trails a reply that was said to be complete: it
+is another turn's, whose beginning nobody told. Source: recorded sessions, in which nothing trails
+it, and an answer takes 0.4 from the end of the caller's words. Date: 2026-11."""
+
 
 GEMINI_LIVENESS_TIMEOUT_S = 25.0
 """Seconds without a byte from Gemini. Its pongs were measured 8 to 30 late, so a shorter bound

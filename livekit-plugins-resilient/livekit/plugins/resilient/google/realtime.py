@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from livekit import rtc
 
     from .._vendor.google.api_proto import ClientEvents
+    from ..core.decisions import FinaliseReason
     from ..options import ResilienceOptions
     from ..owed_reply import Left
     from .line import LiveSession
@@ -280,8 +281,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             self._end_mere_captions()
             event = self._late_results.join(event)
             self._spoken.correct(event)
-            self._late.next_turn()
-        elif isinstance(event, types.LiveClientToolResponse):
+        if _asks(event):
             self._late.next_turn()
         if not self._outgoing.keeps(event):
             super()._send_client_event(event)
@@ -297,8 +297,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     def _sent(self, message: object) -> None:
         """Sees every client message once upstream has sent it."""
-        asks = isinstance(message, types.LiveClientContent) and message.turn_complete
-        if asks or isinstance(message, types.LiveClientToolResponse):
+        if _asks(message):
             self._turns.asked()
         if self._active_session is not None:
             self._context.sent(message, cast("LiveSession", self._active_session))
@@ -340,7 +339,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._activity.strip(message)
         self._note_stop(message.server_content)
         self._end_past_turn(message)
-        self._late.strip(message)
+        self._late.strip(message, spoke_at=self._turns.spoke_at)
 
     def _note_stop(self, content: types.LiveServerContent | None) -> None:
         generation = self._current_generation
@@ -360,17 +359,20 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             return
         reply = generation.response_id
         answers = bool(message.tool_call or (content is not None and content.model_turn))
-        words = content is not None and content.input_transcription is not None
+        said = content.output_transcription if content is not None else None
+        words = bool(said and said.text)
+        words |= content is not None and content.input_transcription is not None
         if reply == self._turns.interrupted:
             begins = answers or words
         elif self._turns.is_overtaken(reply):
             # Words can be late ones of the turn before, and a new reply would stop this one.
             begins = answers or (words and self._driver.has_been_heard)
         else:
-            begins = False
+            begins = answers and self._turns.is_long_complete(reply)
         if begins:
             self._mark_current_generation_done()
-            self._driver.feed(f.GenerationEnded(self._driver.now, reply))
+            self._turns.left_unended(reply)
+            self._driver.feed(f.GenerationEnded(self._driver.now, reply, "overtaken"))
 
     def _start_new_generation(self) -> None:
         pending = self._pending_generation_fut
@@ -476,9 +478,11 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if generation is not None and generation.response_id == generation_id:
             self._mark_current_generation_done()
 
-    def finalise(self, generation_id: str) -> None:
+    def finalise(self, generation_id: str, reason: FinaliseReason) -> None:
         self.close_streams(generation_id)
-        self._late.finalised()
+        self._turns.left_unended(generation_id)
+        said_all = reason not in ("stalled", "silent")
+        self._late.finalised(self._driver.now, said_all=said_all)
 
     def redrive(self, redrive_id: str, instructions: str) -> None:
         self._redrive_id = redrive_id
@@ -502,3 +506,14 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     def notify(self, event: ResilienceEvent) -> None:
         notify(self, self._resilience, event)
+
+
+def _asks(message: object) -> bool:
+    """Whether a client message has the model take a turn, or go on with one."""
+    match message:
+        case types.LiveClientContent():
+            return bool(message.turn_complete)
+        case types.LiveClientRealtimeInput():
+            return message.activity_end is not None
+        case _:
+            return isinstance(message, types.LiveClientToolResponse)

@@ -118,5 +118,5 @@ class Requests:
             driver.feed(f.ReplyCancelled(driver.now, request_id))
         elif future.exception() is not None:
             if session._connected and session._opts.input_audio_transcription is not None:
-                session._late.request_failed()
+                session._late.request_failed(driver.now)
             driver.feed(f.ReplyRequestTimedOut(driver.now, request_id))

@@ -8,7 +8,7 @@ from google.genai import types
 
 from .._vendor.google import realtime_api as _impl
 from ..core import facts as f
-from ..core.limits import COVERAGE_GRACE_S, GEMINI_DEAF_AFTER_S, STOPS_WITHIN_S
+from ..core.limits import COVERAGE_GRACE_S, GEMINI_DEAF_AFTER_S, STOPS_WITHIN_S, TRAILS_FOR_S
 from ..core.playout import ReplyProgress, TranscriptDelta
 from ..driver import Driver
 from .pings import PING_EVERY_S
@@ -64,6 +64,8 @@ class TurnLog:
         # When the first output of the open reply came, and the last of those that are complete.
         self._began_at: dict[str, float] = {}
         self._completed_at: dict[str, float] = {}
+        # When audio of the reply last came though it was complete.
+        self._trailed_at = float("-inf")
         self._complete: str | None = None
         self._played_s: dict[str, float] = {}
         self._stopped_unbegun = False
@@ -166,6 +168,8 @@ class TurnLog:
                 progress.transcribed(TranscriptDelta(part.text))
                 self._driver.feed(f.TextReceived(now, reply))
             data = part.inline_data.data if part.inline_data else None
+            if data and not takes_audio and reply in self._completed_at:
+                self._trailed_at = now
             if data and takes_audio:
                 seconds = len(data) / 2 / _impl.OUTPUT_AUDIO_SAMPLE_RATE
                 # While a reply goes on, the server may still be about to stop for the caller.
@@ -178,6 +182,11 @@ class TurnLog:
         if said is not None and said.text:
             progress.transcribed(TranscriptDelta(said.text))
             self._driver.feed(f.TextReceived(now, reply, is_caption=self._speaks))
+        if heard is not None and heard.text and _has_words(heard.text) and self.is_overtaken(reply):
+            # A turn of the caller's that the server took without ending the model's.
+            self._asked_at = now
+            is_turn = not self._may_pass_over and self._driver.has_been_heard
+            self._driver.feed(f.UserTurnEnded(now, certain=is_turn))
         if progress.has_output:
             self._began_at.setdefault(reply, now)
         if content.generation_complete or (content.turn_complete and self.interrupted != reply):
@@ -210,6 +219,13 @@ class TurnLog:
             stops = self._interruptible and self.interrupted != reply
             self._turn_from = now if stops else began_at
 
+    def left_unended(self, reply: str) -> None:
+        """A reply is over that the server has not ended: what was said since all of it had come
+        may well be a turn."""
+        completed_at = self._completed_at.get(reply)
+        if completed_at is not None:
+            self._turn_from = min(self._turn_from, completed_at)
+
     def called(self) -> None:
         """The model called a tool, which is an answer."""
         self._turn_from = self._driver.now
@@ -221,10 +237,10 @@ class TurnLog:
         Captions have no order against the turns, so those of one that was answered can still come;
         then the caller has not been heard since.
         """
-        return not self._may_pass_over and self._spoke_at > self._turn_from
+        return not self._may_pass_over and self.spoke_at > self._turn_from
 
     @property
-    def _spoke_at(self) -> float:
+    def spoke_at(self) -> float:
         """When the caller was last heard, by the server or by us."""
         return max(self._voice_at, self._driver.heard_speech_at or float("-inf"))
 
@@ -234,7 +250,17 @@ class TurnLog:
         completed_at = self._completed_at.get(reply)
         if completed_at is None:
             return False
-        return max(self._spoke_at, self._asked_at) > completed_at
+        # Where the caller cannot stop a reply, what they say into it is answered after it.
+        since = completed_at if self._interruptible else self._began_at.get(reply, completed_at)
+        return max(self.spoke_at, self._asked_at) > since
+
+    def is_long_complete(self, reply: str) -> bool:
+        """Whether what the model says now comes too late to trail a reply of which it had said
+        that it is complete: whatever it was given, this is the next turn."""
+        completed_at = self._completed_at.get(reply)
+        if completed_at is None:
+            return False
+        return self._driver.now - max(completed_at, self._trailed_at) >= TRAILS_FOR_S
 
     def transcribed_at(self, reply: str) -> float | None:
         """When the last of the caller's words came that a reply answers; None for no words."""

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         RealtimeErrorEvent,
     )
 
+    from ..core.decisions import FinaliseReason
     from ..options import ResilienceOptions
     from ..owed_reply import Left
 
@@ -426,7 +427,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         is_open = isinstance(self._current_generation, _impl._ResponseGeneration)
         return is_open and self._generation_id == generation_id
 
-    def finalise(self, generation_id: str) -> None:
+    def finalise(self, generation_id: str, reason: FinaliseReason) -> None:
         if self._is_current(generation_id):
             self.close_streams(generation_id)
             # Upstream skips whatever still comes for a response that it holds as discarded.
