@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         RealtimeClientEvent,
         RealtimeConversationItemFunctionCall,
         RealtimeErrorEvent,
+        ResponseDoneEvent,
     )
 
     from ..core.decisions import FinaliseReason
@@ -333,7 +334,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         match event.get("type"):
             case "response.output_item.added":
                 self._replay_limit.model_spoke()
-            case "response.done":
+            case "response.done" if not self._server_events.is_late(event["response"].get("id")):
                 self._record.response_ends()
                 self._response_ended(event["response"])
             case "input_audio_buffer.speech_started":
@@ -364,6 +365,12 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             logger.warning("a session whose responses fail is left")
             self._supervisor.replace("failing")
         self._requests.response_ended()
+
+    def _handle_response_done(self, event: ResponseDoneEvent) -> None:
+        # Upstream ends whatever is open.
+        discards = isinstance(self._current_generation, _impl._DiscardedGeneration)
+        if discards or not self._server_events.is_late(event.response.id):
+            super()._handle_response_done(event)
 
     def _handle_error(self, event: RealtimeErrorEvent) -> None:
         fate = fate_of_error(event.error.code)

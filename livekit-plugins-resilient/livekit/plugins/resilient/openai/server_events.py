@@ -76,6 +76,8 @@ class ServerEvents:
         response_id = self.response_id
         if response_id is not None and response_id == self._discarded:
             response_id = None
+        if response_id is not None and _response_of(event) not in (None, response_id):
+            response_id = None  # another one took its place, and this is late
         match event.get("type"):
             case "response.created":
                 self._opened(event["response"])
@@ -110,7 +112,9 @@ class ServerEvents:
                 wait_s = retry_after_s(error_of(response))
                 feed(f.GenerationEnded(now, response_id, ending, wait_s))
             case "response.done":
-                self.response_id = None
+                ended = _response_of(event) or ""
+                if ended in ("", self.response_id):
+                    self.response_id = None
             case "input_audio_buffer.timeout_triggered":
                 self._idle = True
             case "input_audio_buffer.committed" if self._idle:
@@ -133,6 +137,10 @@ class ServerEvents:
                 self._untranscribed.discard(event["item_id"])
             case _:
                 pass
+
+    def is_late(self, response_id: str | None) -> bool:
+        """Whether an event that was received is of a response whose place another one took."""
+        return self.response_id is not None and response_id != self.response_id
 
     def discard(self, response_id: str) -> None:
         """A response is cancelled by us: what still comes of it is nobody's."""
@@ -186,3 +194,9 @@ class ServerEvents:
 
     def _progress(self, item_id: str) -> ReplyProgress:
         return self._messages.setdefault(item_id, ReplyProgress())
+
+
+def _response_of(event: dict[str, Any]) -> str | None:
+    """The response that an event is about, if it is about one."""
+    response_id = event.get("response_id") or (event.get("response") or {}).get("id")
+    return response_id if isinstance(response_id, str) else None
