@@ -32,6 +32,7 @@ WATCHDOGS = {  # option: bound
     "liveness_timeout_s": "liveness_timeout_s",
     "liveness_reply_after_s": "reply_silent_after_s",
     "liveness_speech_after_s": "unheard_after_s",
+    "liveness_interrupted_after_s": "mute_after_s",
 }
 PROVIDERS = ("renewal_wait_s",)  # times that the provider decides by default
 SWITCHED_OFF_BY_NONE = (

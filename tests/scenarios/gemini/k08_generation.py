@@ -17,7 +17,9 @@ from livekit.plugins.resilient.testing import (
     Swallow,
     ToolCall,
     TrailingAudio,
+    UserStarts,
     UserStops,
+    Wedge,
 )
 
 from ..lines import ANSWER, CUT_S, GO_ON, GREETING, STORY, TOLD, by_reason
@@ -173,6 +175,43 @@ async def hears_the_turns_after_replies_without_an_end(stage: GeminiStage) -> No
         answers = stage.times_heard(ANSWER, first_s=ANSWER.duration_s)
         stage.require_heard(answers == asked, f"answer {asked} is heard in full, and once")
     stage.require_heard(stage.heard_whole(GREETING), "the greeting is heard in full")
+
+
+@scenario(
+    "gemini-barge-in-wedges-the-server",
+    kind="K8",
+    rule="R13",
+    provider="gemini",
+    faults=[Fault(UserStarts(connection=1), Wedge())],
+    server={**TALE, "pace": "realtime"},
+    mutants="unended-turn-is-no-sign",
+)
+@scenario(
+    "gemini-barge-in-mutes-the-server",
+    kind="K8",
+    rule="R13",
+    provider="gemini",
+    faults=[Fault(After("interrupted", connection=1), Silence())],
+    server={**TALE, "pace": "realtime"},
+    mutants="unended-turn-is-no-sign",
+)
+async def outlives_a_barge_in_that_wedges(stage: GeminiStage) -> None:
+    """A caller whose barge-in leaves the server stuck in the reply that it cut hears the agent
+    within 8 s."""
+    call = stage.call
+    await call.generate_reply(instructions="Tell a story.", wait=False)
+    await call.wait_heard(2.0)
+    said = await call.say(1.0)
+    await call.reply(after=said.ended_at, timeout_s=20)
+    waited_s = stage.dead_air(said.ended_at)
+    stage.require_heard(waited_s < 8.0, f"the agent is heard within 8 s, not {waited_s:.1f}")
+    await call.agent_done()
+    stage.require_heard(not stage.heard_whole(STORY), "the reply was cut")
+    heard = stage.times_heard(ANSWER, first_s=ANSWER.duration_s)
+    await stage.ask()
+    answered = stage.times_heard(ANSWER, first_s=ANSWER.duration_s)
+    stage.require_heard(answered == heard + 1, "the next question is answered in full, and once")
+    stage.require(stage.unrecoverable() == 0, "the session is not told that the model gave up")
 
 
 @scenario(

@@ -187,6 +187,13 @@ MUTANTS = (
         new="                pass\n",
     ),
     Mutant(
+        name="unended-turn-is-no-sign",
+        sentence="A connection is left that is silent after an interruption without an end.",
+        module="core.watchdogs",
+        old="    if unended.suspected or bounds",
+        new="    if True or bounds",
+    ),
+    Mutant(
         name="unanswered-pings-are-a-sign",
         sentence="A server that never answered a ping is not suspected for that.",
         module="core.watchdogs",

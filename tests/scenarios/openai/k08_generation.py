@@ -5,7 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from livekit.plugins.resilient.testing import AtAudio, Before, Fault, Reply, Silence, Swallow
+from livekit.plugins.resilient.testing import (
+    After,
+    AtAudio,
+    Before,
+    Fault,
+    Reply,
+    Silence,
+    Swallow,
+    UserStarts,
+    Wedge,
+)
 
 from ..registry import scenario
 from ..stage import OpenAIStage
@@ -81,6 +91,41 @@ async def a_silent_reply_does_not_hold_up_the_answer(stage: OpenAIStage) -> None
     (said,) = stage.call.mic.utterances
     waited_s = stage.dead_air(said.ended_at)
     stage.require_heard(waited_s < 3.0, f"the answer comes within 3 s, not {waited_s:.1f}")
+
+
+STUCK = {"default_reply": Lines(questions={QUESTION: ANSWER}), "pace": "realtime"}
+
+
+@scenario(
+    "openai-barge-in-wedges-the-server",
+    kind="K8",
+    rule="R13",
+    provider="openai",
+    faults=[Fault(UserStarts(connection=1), Wedge())],
+    server=STUCK,
+    mutants="unended-turn-is-no-sign",
+)
+@scenario(
+    "openai-barge-in-mutes-the-server",
+    kind="K8",
+    rule="R13",
+    provider="openai",
+    faults=[Fault(After("input_audio_buffer.speech_started", connection=1), Silence())],
+    server=STUCK,
+    mutants="unended-turn-is-no-sign",
+)
+async def a_barge_in_that_wedges_is_outlived(stage: OpenAIStage) -> None:
+    """A caller whose barge-in leaves the server stuck in the reply that it cut is answered within
+    8 s."""
+    await stage.call.generate_reply(instructions=TELL, wait=False)
+    await stage.call.wait_heard(2.0)
+    await next_question_is_answered(stage)
+    (said,) = stage.call.mic.utterances
+    waited_s = stage.dead_air(said.ended_at)
+    stage.require_heard(waited_s < 8.0, f"the answer comes within 8 s, not {waited_s:.1f}")
+    stage.require_heard(not whole(stage, STORY), "the reply was cut")
+    await quiet(stage)
+    await next_question_is_answered(stage)
 
 
 @scenario(

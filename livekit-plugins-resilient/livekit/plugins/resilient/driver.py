@@ -183,6 +183,11 @@ class Driver:
         return self._conversation.owes_open
 
     @property
+    def is_stuck(self) -> bool:
+        """See `Conversation.is_stuck`."""
+        return self._conversation.is_stuck
+
+    @property
     def has_been_heard(self) -> bool:
         """Whether the caller has heard all that arrived."""
         heard_from = self._conversation.heard_from

@@ -35,6 +35,7 @@ _SECONDS_OR_NONE = (
     "finalise_stalled_after_s",
     "finalise_silent_after_s",
     "liveness_speech_after_s",
+    "liveness_interrupted_after_s",
     "gap_audio_s",
 )
 _SECONDS_OF_PROVIDER = ("liveness_timeout_s", "liveness_reply_after_s")
@@ -127,6 +128,9 @@ class ResilienceOptions:
             audibly spoke, has been quiet, likewise, where the provider finds the turns. Where it
             answers pings, or is slow to, that takes longer (Gemini 20, OpenAI 12). Each false
             alarm doubles it.
+        liveness_interrupted_after_s: Without an answer to what the caller says, or the application
+            asks for, after a reply was interrupted whose end never came, likewise. None, or None
+            for `finalise_interrupted_after_s`, switches that sign off.
         speech_hint: Listen for speech in the microphone frames by their energy. False also
             switches `liveness_speech_after_s` off.
         speech_quiet_s: Of quiet that end the caller's speech, by that hint.
@@ -162,6 +166,7 @@ class ResilienceOptions:
     liveness_timeout_s: float | Literal["provider"] | None = "provider"
     liveness_reply_after_s: float | Literal["provider"] | None = "provider"
     liveness_speech_after_s: float | None = limits.UNHEARD_AFTER_S
+    liveness_interrupted_after_s: float | None = limits.MUTE_AFTER_S
     speech_hint: bool = True
     speech_quiet_s: float = limits.SPEECH_QUIET_S
 
@@ -215,6 +220,7 @@ class ResilienceOptions:
             redrive=self.redrive,
             redrive_after_s=self.redrive_after_s,
             interrupted_after_s=self.finalise_interrupted_after_s,
+            mute_after_s=self.liveness_interrupted_after_s,
             complete_after_s=self.finalise_complete_after_s,
             stalled_after_s=self.finalise_stalled_after_s,
             silent_after_s=self.finalise_silent_after_s,

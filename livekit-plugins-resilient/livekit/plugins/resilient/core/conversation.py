@@ -24,7 +24,17 @@ from .decisions import (
 from .facts import IllegalFactError
 from .limits import CUT_IN_HEARD_S, READ_WITHIN_S, SLOWEST_START_S, TRACKED_GENERATIONS, Bounds
 from .replies import How, Replies
-from .state import LINK_MOVES, PHASE_MOVES, Generation, Link, Liveness, Phase, Speech, Voice
+from .state import (
+    LINK_MOVES,
+    PHASE_MOVES,
+    Generation,
+    Link,
+    Liveness,
+    Phase,
+    Speech,
+    Unended,
+    Voice,
+)
 
 __all__ = ["Conversation", "IllegalFactError"]
 
@@ -84,6 +94,7 @@ class Conversation:
         """Replies of which the caller heard something while their connection served (count)."""
         # A turn was stopped before its first output, and it is not known yet by whom.
         self._stopped_at: float | None = None
+        self._unended: Unended | None = None
         self._replies = Replies(bounds)
 
     @property
@@ -145,6 +156,12 @@ class Conversation:
             return False
         return not self._open.by_caption or self._replies.waits_for(self._open)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the connection is suspected because an interrupted reply never ended. Neither a
+        message nor a pong disproves that, only its end or an answer."""
+        return self._unended is not None and self._unended.suspected
+
     def left(self, at: float, *, words_lost: bool) -> Redrive | None:
         """What somebody else is to be asked for, should this session end now; changes nothing.
 
@@ -200,6 +217,7 @@ class Conversation:
             self._redrive_deadline(),
             self._replies.failure_deadline(),
             self._replies.withdraw_deadline(),
+            self._unended_deadline(),
             None if self._stopped_at is None else self._stopped_at + CUT_IN_HEARD_S,
         ):
             if at is not None and (earliest is None or at < earliest):
@@ -256,12 +274,16 @@ class Conversation:
             ):
                 if isinstance(fact, f.ToolCallOpened):
                     replies.call_opened(at, fact.call_id)
+                self._follow_interruption(fact)
                 if self._open is not None and fact.generation_id == self._open.id:
                     self._open.advance(fact)
             case f.GenerationEnded():
+                if fact.ending != "overtaken":
+                    self._unended = None
                 if fact.generation_id == self._open_id:
                     return self._close(at, _ENDINGS[fact.ending], fact.retry_after_s)
             case f.TurnPassedOver():
+                self._unended = None
                 if fact.interrupted:
                     self._stopped_at = at
                     return ()
@@ -321,7 +343,7 @@ class Conversation:
     # --- the connection -------------------------------------------------------------------------
 
     def _connected(self, fact: f.Connected) -> tuple[Decision, ...]:
-        self._stopped_at = None
+        self._stopped_at = self._unended = None
         decisions: tuple[Decision, ...] = ()
         if self._link is Link.UP:  # a handover leaves the old session's work behind
             self._replies.withdraw_doubtful()
@@ -377,6 +399,8 @@ class Conversation:
             self._speech.voice = Voice.QUIET
         phase = PHASE_MOVES[Phase.NONE][f.GenerationOpened]
         self._stopped_at = None
+        if not fact.by_caption:  # words that it heard are no answer
+            self._unended = None
         generation = Generation(
             fact.generation_id,
             fact.at,
@@ -389,6 +413,28 @@ class Conversation:
             del self._unplayed[next(iter(self._unplayed))]
         self._replies.opened(generation, fact.for_request)
         return decisions
+
+    def _follow_interruption(
+        self,
+        fact: f.PauseExpected
+        | f.AudioReceived
+        | f.TextReceived
+        | f.ToolCallOpened
+        | f.OutputCompleted
+        | f.Interrupted,
+    ) -> None:
+        """Note an interruption, of which the end is still to come, and what contradicts it."""
+        unended, opened = self._unended, self._open
+        if isinstance(fact, f.Interrupted):
+            # What only captions opened may have nothing to interrupt.
+            real = opened is not None and opened.id == fact.generation_id and not opened.by_caption
+            if real and (unended is None or unended.generation_id != fact.generation_id):
+                self._unended = Unended(fact.generation_id, fact.at, fact.at)
+        elif unended is not None and not isinstance(fact, f.PauseExpected):
+            if fact.generation_id == unended.generation_id:
+                unended.output_at = fact.at
+            else:
+                self._unended = None
 
     def _stopped(self, now: float, stopped_at: float) -> tuple[Decision, ...]:
         """Judge a turn that was stopped before its first output: by the caller, or by nobody."""
@@ -496,6 +542,14 @@ class Conversation:
     def _redrive_deadline(self) -> float | None:
         return None if self._open is not None else self._replies.redrive_deadline(self._speech)
 
+    def _unended_deadline(self) -> float | None:
+        unended, liveness = self._unended, self._liveness
+        # A server that waits for a tool answers once it has the result.
+        if unended is None or liveness is None or self._replies.calls_open:
+            return None
+        asked_at = self._replies.asked_since(unended.at, self._open)
+        return watchdogs.unended_deadline(unended, asked_at, self._speech, liveness, self._bounds)
+
     def _suspicion(self) -> watchdogs.Suspicion | None:
         if self._liveness is None:
             return None
@@ -516,6 +570,8 @@ class Conversation:
         if is_due(self._replies.withdraw_deadline()):
             self._replies.withdraw()
             return ()
+        if self._unended is not None and is_due(self._unended_deadline()):
+            return self._suspect_unended(now, self._unended)
         if (at := self._stopped_at) is not None and is_due(at + CUT_IN_HEARD_S):
             return self._stopped(now, at)
         suspicion = self._suspicion()
@@ -540,6 +596,11 @@ class Conversation:
         self._replies.wait_for_handover()
         liveness.suspected = "reply_silent"
         return (*outcome, SuspectDead("reply_silent", now - liveness.message_at))
+
+    def _suspect_unended(self, now: float, unended: Unended) -> tuple[Decision, ...]:
+        assert self._liveness is not None
+        unended.suspected = True
+        return (SuspectDead("turn_unended", now - self._liveness.message_at),)
 
     def _finalise(self, now: float, generation: Generation) -> tuple[Decision, ...]:
         reason = watchdogs.finalise_reason(generation, owed=self.owes_open)

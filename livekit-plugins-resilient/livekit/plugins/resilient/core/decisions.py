@@ -41,9 +41,12 @@ FinaliseReason: TypeAlias = Literal["interrupted", "complete", "stalled", "silen
 stalled and all of it was heard; and nothing had been produced at all, or nothing but captions,
 which are owed no reply."""
 
-DeathSign: TypeAlias = Literal["nothing_arrived", "reply_silent", "caller_unheard", "passed_over"]
+DeathSign: TypeAlias = Literal[
+    "nothing_arrived", "reply_silent", "caller_unheard", "passed_over", "turn_unended"
+]
 """Not a byte arrived; no message since a reply was requested; no sign since the caller spoke; a
-re-drive was ended without a reply."""
+re-drive was ended without a reply; an interrupted reply never ended, and what the caller said, or
+the application asked for, got no answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -385,7 +385,7 @@ class GenerationEnded:
 
     Attributes:
         at: Monotonic seconds.
-        generation_id: The open generation.
+        generation_id: The open generation, or one that was finalised and ends late.
         ending: How it ended.
         retry_after_s: With "failed", the seconds after which the provider would give it; None
             where it did not say.

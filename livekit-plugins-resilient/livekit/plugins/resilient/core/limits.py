@@ -197,6 +197,12 @@ INTERRUPTED_AFTER_S = 3.0
 the 2 s in which livekit-agents tells a false interruption. Source: livekit-agents 1.8.9
 `false_interruption_timeout`; report livekit/livekit#4484. Date: 2026-11."""
 
+MUTE_AFTER_S = 3.0
+"""Seconds without an answer to what the caller said, where the interruption before it never ended.
+Slow answers are healthy, an interruption without its end is not: it comes at once, in recorded
+sessions as the next message. Together with a dial and a first output it is heard within 8. Source:
+report livekit/livekit#4484; the length is our choice. Date: 2026-11."""
+
 COMPLETE_AFTER_S = 25.0
 """Seconds after the caller has heard complete output, unless the next turn begins before. Gemini
 delays the terminal event until it believes playback is over, so its clock may run late, and until
@@ -234,17 +240,17 @@ STOPS_WITHIN_S = 1.0
 on does not show that it took what was said. Source: our choice; its own detection takes a few
 tenths, and the network as long. Date: 2026-11."""
 
+TRAILS_FOR_S = 1.0
+"""Seconds without audio after which audio no longer trails a reply that was said to be complete: it
+is another turn's, whose beginning nobody told. Source: recorded sessions, in which nothing trails
+it, and an answer takes 0.4 from the end of the caller's words. Date: 2026-11."""
+
 SLOWEST_END_S = 2.0
 """Seconds from complete output that was heard, or from an interruption, to the slowest end of a
 healthy turn on record, likewise. Source: recorded sessions of Gemini 3.8 (1.7 after the last
 frame, 0.2 before playback ends). Date: 2026-11."""
 
 # --- liveness ----------------------------------------------------------------------------------
-TRAILS_FOR_S = 1.0
-"""Seconds without audio after which audio no longer trails a reply that was said to be complete: it
-is another turn's, whose beginning nobody told. Source: recorded sessions, in which nothing trails
-it, and an answer takes 0.4 from the end of the caller's words. Date: 2026-11."""
-
 
 GEMINI_LIVENESS_TIMEOUT_S = 25.0
 """Seconds without a byte from Gemini. Its pongs were measured 8 to 30 late, so a shorter bound
@@ -347,6 +353,7 @@ class Bounds:
         redrive: Ask for owed replies. False leaves only the re-issue of pending requests.
         redrive_after_s: Wait where the new session can know of the turn.
         interrupted_after_s: From an interruption to its terminal event.
+        mute_after_s: For an answer, where that never came.
         complete_after_s: From complete output, all heard, to the terminal event.
         stalled_after_s: From a stalled stream, all heard, to more of it.
         silent_after_s: For a reply's first output.
@@ -363,6 +370,7 @@ class Bounds:
     redrive: bool = True
     redrive_after_s: float = REDRIVE_AFTER_S
     interrupted_after_s: float | None = INTERRUPTED_AFTER_S
+    mute_after_s: float | None = MUTE_AFTER_S
     complete_after_s: float | None = COMPLETE_AFTER_S
     stalled_after_s: float | None = STALLED_AFTER_S
     silent_after_s: float | None = SILENT_AFTER_S

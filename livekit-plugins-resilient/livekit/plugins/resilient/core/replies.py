@@ -313,6 +313,22 @@ class Replies:
         question = self._question
         return None if question is None or question.generation_id else question.at
 
+    def asked_since(self, at: float, open_: Generation | None) -> float | None:
+        """Since when the provider owes an answer to something that it was given after `at`, and of
+        which nothing came; None for nothing."""
+        asked_at = self.asked_at
+        times = [] if asked_at is None or asked_at <= at else [asked_at]
+        owed = self.owed
+        if (
+            owed is not None
+            and owed.certain
+            and owed.since > at
+            and owed.cause in ("unanswered_turn", "tool_result_unanswered")
+            and (owed.answer is None or (open_ is not None and owed.answer == open_.id))
+        ):
+            times.append(owed.since)
+        return max(times, default=None)
+
     def redrive_deadline(self, speech: Speech) -> float | None:
         """When to call `redrive()`, given that no generation is open. Requests that crossed an
         edge go first, and wait neither for the caller nor for a tool: the application did not."""

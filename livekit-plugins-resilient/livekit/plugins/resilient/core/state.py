@@ -28,6 +28,7 @@ __all__ = [
     "Progress",
     "Question",
     "Speech",
+    "Unended",
     "Voice",
 ]
 
@@ -273,6 +274,20 @@ class Generation:
         """Fix the position at `at`; from there it runs with the clock, or stands still."""
         self.position_s = min(position_s, self.received_s)
         self.running_at = at if running else None
+
+
+@dataclass(slots=True)
+class Unended:
+    """A reply that was interrupted, and of whose end nothing came: healthy servers tell it at once.
+
+    `output_at` is when it last gave output all the same. `suspected` says whether the connection is
+    to be replaced for it.
+    """
+
+    generation_id: str
+    at: float
+    output_at: float
+    suspected: bool = False
 
 
 @dataclass(slots=True)

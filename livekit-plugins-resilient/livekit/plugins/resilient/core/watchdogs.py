@@ -9,8 +9,15 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from .decisions import DeathSign, FinaliseReason
-from .limits import FALSE_ALARM_FACTOR, HINT_TRUST_S, SILENT_AFTER_S, SLOWEST_PONG_S, Bounds
-from .state import Edge, Generation, Liveness, Owed, Phase, Question, Speech, Voice
+from .limits import (
+    CUT_IN_HEARD_S,
+    FALSE_ALARM_FACTOR,
+    HINT_TRUST_S,
+    SILENT_AFTER_S,
+    SLOWEST_PONG_S,
+    Bounds,
+)
+from .state import Edge, Generation, Liveness, Owed, Phase, Question, Speech, Unended, Voice
 
 __all__ = [
     "Suspicion",
@@ -20,6 +27,7 @@ __all__ = [
     "finalise_reason",
     "liveness_deadline",
     "redrive_deadline",
+    "unended_deadline",
     "withdraw_deadline",
 ]
 
@@ -171,6 +179,39 @@ def _unheard_deadline(liveness: Liveness, bounds: Bounds) -> float | None:
         bound = max(bound, bounds.deaf_after_s)
     quiet_from = max(hinted_at + bounds.speech_quiet_s, liveness.quiet_until)
     return quiet_from + bound * FALSE_ALARM_FACTOR**liveness.false_alarms
+
+
+def unended_deadline(
+    unended: Unended,
+    asked_at: float | None,
+    speech: Speech,
+    liveness: Liveness,
+    bounds: Bounds,
+) -> float | None:
+    """When a connection is to be suspected on which an interrupted reply never ended.
+
+    `asked_at` is since when the provider is to answer something that it was given after the
+    interruption, as far as it says so or was asked; None for nothing. Words that it never spoke of
+    are known by the local hint.
+    """
+    if unended.suspected or bounds.mute_after_s is None or bounds.interrupted_after_s is None:
+        return None
+    hinted_at = liveness.hinted_at
+    # The words that cut in may be over when the provider says that they do.
+    if hinted_at is not None and hinted_at <= unended.at - CUT_IN_HEARD_S:
+        hinted_at = None
+    if asked_at is None and hinted_at is None:
+        return None
+    if hinted_at is None and speech.voice is Voice.SPEAKING:
+        return None  # and nobody here can tell until when
+    silent_from = max(unended.output_at, liveness.quiet_until)
+    if asked_at is not None:
+        silent_from = max(silent_from, asked_at)
+        if hinted_at is not None:
+            hinted_at = min(hinted_at, asked_at + HINT_TRUST_S)
+    if hinted_at is not None:
+        silent_from = max(silent_from, hinted_at)
+    return max(unended.at + bounds.interrupted_after_s, silent_from + bounds.mute_after_s)
 
 
 def _after(at: float | None, bound: float | None) -> float | None:

@@ -108,7 +108,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         )
         self._spoken = Spoken(self)
         self._speaker = SpeakerWatch(self._spoken.feed, lambda: self._driver.now)
-        self._connected = self._suspected = self._speaks_in_vain = False
+        self._connected = self._looks_dead = self._speaks_in_vain = False
         self._turn_finished = False
         self._turns = TurnLog(
             self._driver,
@@ -160,6 +160,11 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         super().emit(event, *args)
 
     @property
+    def _suspected(self) -> bool:
+        """Whether the connection is to be left because it looks dead, or is stuck in a turn."""
+        return self._looks_dead or self._driver.is_stuck
+
+    @property
     def _speaks(self) -> bool:
         """Whether replies are audio with a transcript, of which only so much may be heard."""
         transcribed = self._opts.output_audio_transcription is not None
@@ -200,9 +205,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if overlapped is not None:
             self._driver.tell(HandedOver(now, overlapped))
         self._outgoing.release(reconnected=again)
-        fact = self._turns.connected(suspected=self._suspected, answers=answers)
+        fact = self._turns.connected(suspected=self._looks_dead, answers=answers)
         self._driver.feed(self._activity.connected(fact))
-        self._suspected = False
+        self._looks_dead = False
         if again:
             self.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
         self._requests.connected()
@@ -326,10 +331,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         # What a server says about the connection is no sign that it hears or answers anybody.
         is_sign = speaks_of_the_call(message)
         self._driver.feed(f.MessageArrived(now) if is_sign else f.NoticeArrived(now))
-        if self._suspected and not self._speaks_in_vain:
-            self._suspected = False
-            if self._supervisor is not None:
-                self._supervisor.clear()
+        self._looks_dead &= self._speaks_in_vain
+        if self._supervisor is not None:
+            self._supervisor.see_sign()
         self._context.take_handle(message)
         if message.voice_activity is not None:
             self._turns.voice_heard(message.voice_activity)
@@ -342,10 +346,14 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._late.strip(message, spoke_at=self._turns.spoke_at)
 
     def _note_stop(self, content: types.LiveServerContent | None) -> None:
+        """Note what the server says of a turn that has not begun here, or is over already."""
         generation = self._current_generation
-        begun = generation is not None and not generation._done
-        if content is not None and content.interrupted and not begun:
+        if content is None or (generation is not None and not generation._done):
+            return
+        if content.interrupted:
             self._turns.stopped_unbegun()
+        if content.turn_complete and (cut := self._turns.interrupted) is not None:
+            self._driver.feed(f.GenerationEnded(self._driver.now, cut))
 
     def _end_past_turn(self, message: types.LiveServerMessage) -> None:
         """Close a reply without an end, interrupted or complete, once the next turn begins (R13).
@@ -501,7 +509,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     def replace_connection(self, *, speaks: bool = False) -> None:
         if self._connected and self._supervisor is not None:
-            self._suspected, self._speaks_in_vain = True, speaks
+            # One that is stuck is alive, and its pongs show nothing.
+            self._looks_dead, self._speaks_in_vain = not self._driver.is_stuck, speaks
             self._supervisor.suspect()
 
     def notify(self, event: ResilienceEvent) -> None:

@@ -249,9 +249,10 @@ class Supervisor:
         """The connection looks dead."""
         self._link.suspect()
 
-    def clear(self) -> None:
-        """The connection that looked dead has shown life."""
-        self._link.feed(f.SuspicionCleared(self._now()))
+    def see_sign(self) -> None:
+        """A connection that looked dead may have shown life, or one that was stuck has gone on."""
+        if self._link.is_suspected and not self._session._suspected:
+            self._link.feed(f.SuspicionCleared(self._now()))
 
     async def _successor(self) -> Line | None:
         """Wait until the connection is to be left, and dial the next one beside it.
@@ -267,6 +268,7 @@ class Supervisor:
                     except Exception as error:
                         self._not_beside(error)
                         continue
+                    self.see_sign()
                     if self._link.may_switch():
                         return line
                     await line.close()  # something began meanwhile, of which it does not know

@@ -132,6 +132,8 @@ class Handover:
             came = wire.received != received or (mute and wire.pongs != pongs)
             if reason == "suspected" and came:
                 raise _FalseAlarmError
+            if reason == "stuck" and not self._driver.is_stuck:
+                raise _FalseAlarmError
         except BaseException as e:
             await standby.close()
             if standby.refuses_replay and isinstance(e, APIConnectionError):

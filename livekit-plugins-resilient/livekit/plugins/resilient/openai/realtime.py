@@ -40,7 +40,7 @@ from .requests import Requests
 from .server_events import ServerEvents
 from .stand_in import AnyHttpModel
 from .supervisor import Supervisor
-from .wire import Wire, end_within
+from .wire import LeaveReason, Wire, end_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -470,7 +470,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         )
 
     def replace_connection(self, *, speaks: bool = False) -> None:
-        self._supervisor.replace("failing" if speaks else "suspected")
+        reason: LeaveReason = "failing" if speaks else "suspected"
+        self._supervisor.replace("stuck" if self._driver.is_stuck else reason)
 
     def notify(self, event: ResilienceEvent) -> None:
         notify(self, self._resilience, event)

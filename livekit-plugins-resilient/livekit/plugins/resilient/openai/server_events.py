@@ -115,6 +115,7 @@ class ServerEvents:
                 ended = _response_of(event) or ""
                 if ended in ("", self.response_id):
                     self.response_id = None
+                feed(f.GenerationEnded(now, ended))
             case "input_audio_buffer.timeout_triggered":
                 self._idle = True
             case "input_audio_buffer.committed" if self._idle:

@@ -39,8 +39,9 @@ __all__ = [
     "read",
 ]
 
-LeaveReason: TypeAlias = Literal["planned", "suspected", "failing"]
-"""Why we leave a connection: it grows old; it looks dead; its responses fail."""
+LeaveReason: TypeAlias = Literal["planned", "suspected", "failing", "stuck"]
+"""Why we leave a connection: it grows old; it looks dead; its responses fail; one that was
+interrupted neither ends nor lets another begin."""
 
 ENDS = frozenset({aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED})
 """Messages after which no other comes."""
