@@ -15,6 +15,8 @@ from livekit import rtc
 from livekit.agents import ToolError
 from livekit.agents.voice import tool_executor
 
+from .awake import within
+
 __all__ = ["agent_session_of", "cancel_tool", "listen_first"]
 
 # A tool begins as soon as its call has been read; one that has ended never does.
@@ -67,7 +69,7 @@ async def cancel_tool(session: rtc.EventEmitter[Any], call_id: str) -> None:
     agent_session.on("tool_execution_updated", look)
     try:
         look()
-        await asyncio.wait_for(started.wait(), _TOOL_STARTS_WITHIN_S)
+        await within(started.wait(), _TOOL_STARTS_WITHIN_S)
         with contextlib.suppress(ToolError):
             await running[agent_session][call_id].executor.cancel(call_id)
     except (asyncio.TimeoutError, KeyError):
