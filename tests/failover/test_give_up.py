@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from livekit.plugins.resilient import ResilienceOptions
-from livekit.plugins.resilient.core.limits import FAILOVER_AFTER_S, REDIAL_BASE_S
+from livekit.plugins.resilient.core.limits import FAILOVER_AFTER_S, FIRST_REDIAL_S, REDIAL_BASE_S
 from livekit.plugins.resilient.testing import (
     Abort,
     After,
@@ -117,7 +117,8 @@ async def test_a_slow_first_dial_is_waited_for(order: Order) -> None:
 
 BLIPS = {
     "refused": [Fault(OnConnection(nth), Refuse(503)) for nth in (2, 3, 4)],
-    "hangs": [Fault(OnConnection(2), HangHandshake(FAILOVER_AFTER_S - 1.0))],
+    # With the wait before it and the set-up after it, a handshake takes that much longer.
+    "hangs": [Fault(OnConnection(2), HangHandshake(FAILOVER_AFTER_S - FIRST_REDIAL_S - 1.0))],
 }
 
 

@@ -29,7 +29,8 @@ WEATHER = {"replies": [CALL], "default_reply": told_once_known}
 
 
 def slow_agent(faulty: bool) -> CallAgent:
-    return CallAgent(weather=RESULT, tool_delay_s=1.0)
+    # It ends once the next connection serves, however late that is dialled.
+    return CallAgent(weather=RESULT, tool_delay_s=1.5)
 
 
 @scenario(
