@@ -100,7 +100,8 @@ async def hangs_up_during_a_tool(stage: GeminiStage) -> None:
     """Hanging up while a tool runs and the socket is gone leaves nothing behind."""
     await stage.call.say(1.0)
     await stage.server.wait_for("toolCall")
-    await stage.rest(0.2)
+    if stage.faulty:  # a redial that is on its way counts as one that was made before
+        await stage.server.wait_for("open", count=2)
     await hang_up_for_good(stage)
 
 
