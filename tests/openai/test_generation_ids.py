@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -44,22 +45,33 @@ async def speaking(
             await asking
 
 
-@pytest.mark.parametrize("act", ["close_streams", "finalise"])
-async def test_what_comes_late_for_one_response_leaves_the_next_alone(act: str) -> None:
+Act: TypeAlias = Callable[[Any, str], None]
+
+
+def close_streams(session: Any, generation_id: str) -> None:
+    session.close_streams(generation_id)
+
+
+def finalise(session: Any, generation_id: str) -> None:
+    session.finalise(generation_id, "stalled")
+
+
+@pytest.mark.parametrize("act", [close_streams, finalise])
+async def test_what_comes_late_for_one_response_leaves_the_next_alone(act: Act) -> None:
     async with speaking(Reply("Good day."), STORY) as (server, call, ids):
-        getattr(call.realtime_session, act)(ids[0])
+        act(call.realtime_session, ids[0])
         reply = await call.reply()
         await call.agent_done()
         assert reply.position_s == pytest.approx(STORY.duration_s, abs=0.1)
         assert server.session.texts("assistant") == ["Good day.", STORY.text]
         cancels = server.recording.frames("response.cancel")
-        ended = ids[:1] if act == "finalise" else []
+        ended = ids[:1] if act is finalise else []
         assert [frame.message.get("response_id") for frame in cancels] == ended
 
 
-@pytest.mark.parametrize("act", ["close_streams", "finalise"])
-async def test_the_response_that_is_open_is_ended(act: str) -> None:
+@pytest.mark.parametrize("act", [close_streams, finalise])
+async def test_the_response_that_is_open_is_ended(act: Act) -> None:
     async with speaking(STORY) as (_, call, ids):
-        getattr(call.realtime_session, act)(ids[0])
+        act(call.realtime_session, ids[0])
         reply = await call.reply()
         assert reply.position_s < STORY.duration_s / 2

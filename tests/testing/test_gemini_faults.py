@@ -55,6 +55,7 @@ from livekit.plugins.resilient.testing.faults import (
     UnknownMessage,
     UserStarts,
     UserStops,
+    Wedge,
 )
 from livekit.plugins.resilient.testing.gemini import GeminiLiveServer
 from livekit.plugins.resilient.testing.gemini.peer import (
@@ -504,6 +505,20 @@ async def test_phantom_interruption_can_leave_the_model_deaf() -> None:
             messages = await peer.until("turnComplete")
             assert "inputTranscription" in names_in(messages)
             assert spoken_audio(messages) == b""
+
+
+async def test_a_cut_reply_can_leave_the_server_stuck() -> None:
+    server = server_with(Fault(OnConnection(1), Wedge()), replies=[REPLY, REPLY])
+    async with server, GeminiPeer(server) as peer:
+        await peer.set_up()
+        await peer.ask("go")
+        await peer.until("outputTranscription")
+        await peer.speak()
+        heard = names_in(await peer.until("interrupted"))
+        assert "turnComplete" not in heard
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(peer.until("turnComplete"), 30.0)
+        assert server.script.turns == 1
 
 
 def test_no_action_is_left_out() -> None:

@@ -52,6 +52,7 @@ from livekit.plugins.resilient.testing.faults import (
     UnknownMessage,
     UserStarts,
     UserStops,
+    Wedge,
 )
 from livekit.plugins.resilient.testing.openai import OpenAIRealtimeServer
 from livekit.plugins.resilient.testing.openai.peer import (
@@ -145,6 +146,21 @@ async def _() -> None:
         await asyncio.wait_for(await peer.socket.ping(), 1)  # the connection itself lives
         await asyncio.sleep(1)
         assert (await peer.respond())[-1]["response"]["status"] == "completed"
+
+
+@shows(Wedge)
+async def _() -> None:
+    slow = Reply("I am still thinking.", first_token_s=5.0)
+    fault = Fault(OnConnection(1), Wedge())
+    async with simulator(fault, replies=[slow]) as server, OpenAIPeer(server, timeout_s=9) as peer:
+        await peer.send("response.create")
+        await peer.until("response.created")
+        await peer.send("response.cancel")
+        with pytest.raises(asyncio.TimeoutError):
+            await peer.until("response.done")
+        await peer.send("response.create")
+        refusal = (await peer.until("error"))[-1]["error"]
+        assert refusal["code"] == "conversation_already_has_active_response"
 
 
 @shows(Blackhole)
