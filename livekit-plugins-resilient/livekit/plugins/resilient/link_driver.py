@@ -120,8 +120,9 @@ class LinkDriver:
 
     def suspect(self) -> None:
         """The connection that serves looks dead, or gives no answer."""
+        was_over = self._is_over
         self.feed(f.Suspected(self._driver.now))
-        if self._is_over:
+        if self._is_over and not was_over:
             self._leave_budget()
 
     @property
@@ -147,13 +148,15 @@ class LinkDriver:
     def may_switch(self) -> bool:
         """The connection that was made beside is up to date; returns whether it is to serve, from
         this moment on, or to be closed."""
-        before = len(self._decisions)
+        if self._is_over:
+            return False  # it was given up while the connection was made
         self.feed(f.SuccessorReady(self._driver.now))
-        assert len(self._decisions) == before + 1
         return isinstance(self._decisions.pop(), Switch)
 
     def feed(self, fact: f.LinkFact) -> None:
-        """Take a fact; `decided` then tells what it leads to."""
+        """Take a fact; `decided` then tells what it leads to. After the end it leads to nothing."""
+        if self._is_over:
+            return
         self._look_for_other()
         self._decisions.extend(self._receive(fact))
         self._wake()
