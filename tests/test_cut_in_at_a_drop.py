@@ -24,6 +24,8 @@ from livekit.plugins.resilient.testing import (
 )
 from tests.google.test_activity import UNDETECTED, EnergyVad
 
+from .pairs import pairwise
+
 pytestmark = pytest.mark.virtual_time
 
 Provider = Literal["gemini", "openai"]
@@ -109,10 +111,12 @@ async def a_call(
 PROVIDERS = ["gemini", "openai"]
 
 
-@pytest.mark.parametrize("seconds", [0.6, 1.5])
-@pytest.mark.parametrize("after_s", [-0.6, -0.1, 0.0, 0.4, 1.0])
-@pytest.mark.parametrize("detection", ["server", "vad", "manual"])
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pairwise(
+    provider=PROVIDERS,
+    detection=["server", "vad", "manual"],
+    after_s=[-0.6, -0.1, 0.0, 0.4, 1.0],
+    seconds=[0.6, 1.5],
+)
 async def test_a_caller_who_cuts_in_at_a_drop_is_listened_to(
     provider: Provider, detection: Detection, after_s: float, seconds: float
 ) -> None:

@@ -28,6 +28,8 @@ from livekit.plugins.resilient.testing import (
     TurnRequest,
 )
 
+from .pairs import pairwise
+
 UNDETECTED = types.RealtimeInputConfig(
     automatic_activity_detection=types.AutomaticActivityDetection(disabled=True)
 )
@@ -121,12 +123,12 @@ async def settle(stage: Stage, seconds: float = 12.0) -> None:
 PROVIDERS = ["gemini", "openai"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "dials"),
-    [(3, "hang"), (14, "hang"), (14, "are-refused"), (14, "are-dropped"), (40, "hang")],
+@pairwise(
+    provider=PROVIDERS,
+    when=["before", "at", "after"],
+    seconds=[3, 14, 40],
+    dials=["hang", "are-refused", "are-dropped"],
 )
-@pytest.mark.parametrize("when", ["before", "at", "after"])
-@pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_request_is_answered_once_however_long_the_outage(
     provider: Provider, when: str, seconds: int, dials: Dials
 ) -> None:
@@ -182,9 +184,7 @@ async def test_a_greeting_while_the_first_dials_fail(provider: Provider, action:
         assert stage.times_heard(OTHER) == 0
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-@pytest.mark.parametrize("first", [1, 2])
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pairwise(provider=PROVIDERS, first=[1, 2], number=[1, 2, 3])
 async def test_a_request_while_connections_are_not_answered(
     provider: Provider, first: int, number: int
 ) -> None:

@@ -30,6 +30,7 @@ from livekit.plugins.resilient.testing.call_agent import CallAgent
 from livekit.plugins.resilient.testing.faults import Action
 from livekit.plugins.resilient.testing.heard import HeardSegment
 
+from ..pairs import pairwise
 from .calls import (
     MOMENTS,
     ORDERS,
@@ -80,10 +81,7 @@ async def expect_one_reply(it: FallbackCall, *, by: int = 1) -> None:
     assert it.servers[by].script.turns == 2
 
 
-@pytest.mark.parametrize("second", ["ours", "upstream"])
-@pytest.mark.parametrize("order", ORDERS, ids="-then-".join)
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("kind", KINDS)
+@pairwise(order=ORDERS, moment=list(MOMENTS), kind=KINDS, second=["ours", "upstream"])
 async def test_the_next_model_speaks_once(
     order: Order, moment: str, kind: str, second: Which
 ) -> None:
@@ -215,9 +213,9 @@ async def test_a_request_whose_end_was_told_is_not_spoken(order: Order) -> None:
         assert handle.interrupted or handle.exception()
 
 
-@pytest.mark.parametrize("order", ORDERS, ids="-then-".join)
-@pytest.mark.parametrize("second", ["ours", "upstream"])
-@pytest.mark.parametrize("speech_s", [2.5, 2.9, 3.1, 3.3, 3.5, 4.3, 5.0, 8.0])
+@pairwise(
+    order=ORDERS, second=["ours", "upstream"], speech_s=[2.5, 2.9, 3.1, 3.3, 3.5, 4.3, 5.0, 8.0]
+)
 async def test_a_caller_who_speaks_is_answered_and_not_talked_over(
     order: Order, second: Which, speech_s: float
 ) -> None:
@@ -283,11 +281,7 @@ async def test_a_turn_that_was_committed_in_the_gap_is_asked_about(second: Which
 # -- further models
 
 
-@pytest.mark.parametrize("order", ORDERS, ids="-then-".join)
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize(
-    "action", [Refuse(401), Refuse(503), HangHandshake()], ids=["401", "503", "hangs"]
-)
+@pairwise(order=ORDERS, moment=list(MOMENTS), action=[Refuse(401), Refuse(503), HangHandshake()])
 async def test_a_second_model_that_fails_hands_on_what_is_owed(
     order: Order, moment: str, action: Action
 ) -> None:

@@ -31,6 +31,8 @@ from livekit.plugins.resilient.testing import (
 )
 from livekit.plugins.resilient.testing.script import Turn
 
+from ..pairs import pairwise
+
 pytestmark = pytest.mark.virtual_time
 
 GREETING = Reply("Welcome, what can I do for you?")
@@ -43,16 +45,15 @@ RATE = 24_000
 PATIENCE_S = 10.0
 BOUND_S = 40.0  # beyond that on a complete reply
 
-each_family = pytest.mark.parametrize(
-    "family",
-    [
-        pytest.param({}, id="2.5"),
-        pytest.param({"family": "3.1"}, id="3.1"),
-        pytest.param({"family": "3.8"}, id="3.8"),
-        pytest.param({"vertex": True}, id="vertex"),
-    ],
-)
-each_moment = pytest.mark.parametrize("after_s", [0.05, 1.0, 5.0, BOUND_S])
+FAMILIES: list[dict[str, Any]] = [
+    {"family": "2.5"},
+    {"family": "3.1"},
+    {"family": "3.8"},
+    {"vertex": True},
+]
+MOMENTS = [0.05, 1.0, 5.0, BOUND_S]
+each_family = pytest.mark.parametrize("family", FAMILIES, ids=str)
+each_moment = pytest.mark.parametrize("after_s", MOMENTS)
 
 
 def answers(turn: Turn = ANSWER) -> Callable[[TurnRequest], Turn]:
@@ -119,9 +120,7 @@ async def greeted(
             yield self
 
 
-@each_family
-@each_moment
-@pytest.mark.parametrize("transcribed", [True, False], ids=["with captions", "without"])
+@pairwise(family=FAMILIES, after_s=MOMENTS, transcribed=[True, False])
 async def test_a_question_is_answered(
     family: dict[str, Any], after_s: float, transcribed: bool
 ) -> None:
