@@ -120,8 +120,9 @@ async def answers_open_calls_before_it_moves(stage: GeminiStage) -> None:
     rule="R5",
     provider="gemini",
     faults=[
-        Fault(Received("setup"), LateHandle(0.5)),
-        Fault(After("turnComplete", connection=1), GoAway(10.0)),
+        # Later than the moment of leaving is spread, and in time for the margin.
+        Fault(Received("setup"), LateHandle(1.2)),
+        Fault(After("turnComplete", connection=1), GoAway(4.0)),
     ],
     server={"default_reply": by_reason},
     mutants="move-does-not-wait-for-the-handle",

@@ -160,14 +160,14 @@ MUTANTS = (
         sentence="A notice long before the end lets the turn finish.",
         module="core.handover",
         old="    if rests_from is None:\n        return notice.leave_by\n",
-        new="    if rests_from is None:\n        return notice.at\n",
+        new="    if rests_from is None:\n        return notice.since\n",
     ),
     Mutant(
         name="goaway-has-no-deadline",
         sentence="A connection is left before its announced end, whatever is under way.",
         module="core.handover",
         old="    if rests_from is None:\n        return notice.leave_by\n",
-        new="    if rests_from is None:\n        return HANDOVER_NEVER\n",
+        new="    if rests_from is None:\n        return math.inf\n",
     ),
     Mutant(
         name="refused-overlap-is-tried-again",
@@ -253,7 +253,8 @@ MUTANTS = (
         sentence="A complete reply without an end is closed where the next turn begins.",
         module="google.realtime",
         old="        elif self._turns.is_overtaken(reply):\n",
-        new="        elif False:\n",
+        new="        elif True:\n            begins = False\n"
+        "        elif self._turns.is_overtaken(reply):\n",
     ),
     Mutant(
         name="next-turn-must-be-announced",

@@ -210,10 +210,9 @@ MUTANTS = (
     Mutant(
         name="openai-renewal-does-not-wait",
         sentence="A renewal waits for a moment at rest.",
-        module="openai.handover",
-        old="        return await self._driver.rest(leave_by, unless="
-        "lambda: self._urgent is not None)\n",
-        new="        return True\n",
+        module="core.handover",
+        old="            self._renewal = Notice(renew_at, renew_at + limits.wait_s)\n",
+        new="            self._renewal = Notice(renew_at, renew_at)\n",
     ),
     Mutant(
         name="openai-sessions-are-not-renewed",
