@@ -29,7 +29,7 @@ RUN_LIMIT_S = 2100.0
 """Virtual seconds that a scenario may take: half an hour of a call, and what comes after it."""
 
 MIC_FRAME_MS = 60
-"""Longer than the 20 ms of a telephone, because most of the work of a quiet call is its
+"""Longer than the 50 ms of a room, because most of the work of a quiet call is its
 microphone; both plugins gather frames anyway before they send them."""
 
 _Factory = Callable[..., llm.RealtimeModel]

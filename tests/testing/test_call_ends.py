@@ -145,7 +145,7 @@ async def test_a_model_that_never_connects_ends_the_call_with_its_error() -> Non
 
 
 async def test_a_closed_microphone_gives_up_what_was_not_said() -> None:
-    mic = ScriptedMicrophone()
+    mic = ScriptedMicrophone(frame_ms=20)
     said, unsaid = mic.say(0.02), mic.say(1.0)
     assert mic.pending_s == pytest.approx(1.02)
     await mic.__anext__()

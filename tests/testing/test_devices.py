@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from livekit import rtc
 from livekit.agents.voice.io import PlaybackFinishedEvent
+from livekit.agents.voice.room_io import AudioInputOptions
 
 from livekit.plugins.resilient.testing import audio
 from livekit.plugins.resilient.testing.devices import PacedSpeaker, ScriptedMicrophone, Utterance
@@ -31,7 +32,7 @@ async def record(mic: ScriptedMicrophone, frames: int) -> bytes:
 async def test_the_microphone_keeps_a_20_ms_pace_and_is_silent_by_itself() -> None:
     loop = asyncio.get_running_loop()
     start = loop.time()
-    mic = ScriptedMicrophone(sample_rate=16_000)
+    mic = ScriptedMicrophone(sample_rate=16_000, frame_ms=20)
     pcm = await record(mic, 50)
     assert loop.time() - start == pytest.approx(1.0)
     assert pcm == bytes(16_000 * 2)
@@ -39,8 +40,12 @@ async def test_the_microphone_keeps_a_20_ms_pace_and_is_silent_by_itself() -> No
     assert mic.first_frame_at == pytest.approx(start + 0.02)
 
 
+async def test_frames_are_as_long_as_those_of_a_room() -> None:
+    assert ScriptedMicrophone().frame_s == AudioInputOptions().frame_size_ms / 1000
+
+
 async def test_speech_comes_out_unchanged_and_is_timed() -> None:
-    mic = ScriptedMicrophone()
+    mic = ScriptedMicrophone(frame_ms=20)
     await record(mic, 5)
     start = asyncio.get_running_loop().time()
     first, second = mic.say(0.11, seed=3), mic.say(audio.speech(0.05, seed=4))
@@ -52,7 +57,7 @@ async def test_speech_comes_out_unchanged_and_is_timed() -> None:
 
 
 async def test_an_utterance_can_be_awaited_while_the_session_reads() -> None:
-    mic = ScriptedMicrophone()
+    mic = ScriptedMicrophone(frame_ms=20)
     reader = asyncio.ensure_future(record(mic, 100))
     loop = asyncio.get_running_loop()
     start = loop.time()
@@ -62,7 +67,7 @@ async def test_an_utterance_can_be_awaited_while_the_session_reads() -> None:
 
 
 async def test_the_microphone_suspends_even_when_it_is_late() -> None:
-    mic = ScriptedMicrophone()
+    mic = ScriptedMicrophone(frame_ms=20)
     await mic.__anext__()
     await asyncio.sleep(0.4)
     turns = 0
@@ -81,7 +86,7 @@ async def test_the_microphone_suspends_even_when_it_is_late() -> None:
 
 async def test_a_long_stall_is_not_made_up_for() -> None:
     loop = asyncio.get_running_loop()
-    mic = ScriptedMicrophone()
+    mic = ScriptedMicrophone(frame_ms=20)
     await mic.__anext__()
     await asyncio.sleep(10)
     start = loop.time()
@@ -97,13 +102,13 @@ async def test_a_wav_file_is_spoken(tmp_path: Path) -> None:
         writer.setsampwidth(2)
         writer.setframerate(RATE)
         writer.writeframes(spoken)
-    mic = ScriptedMicrophone()
+    mic = ScriptedMicrophone(frame_ms=20)
     mic.say(path)
     assert await record(mic, 5) == spoken
 
 
 async def test_a_closed_microphone_ends_the_stream() -> None:
-    mic = ScriptedMicrophone()
+    mic = ScriptedMicrophone(frame_ms=20)
     mic.close()
     assert [heard async for heard in mic] == []
 
@@ -115,9 +120,9 @@ async def test_bad_input_is_named(tmp_path: Path) -> None:
         ScriptedMicrophone(frame_ms=0)
     for seconds in (-1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="finite number of seconds"):
-            ScriptedMicrophone().say(seconds)
+            ScriptedMicrophone(frame_ms=20).say(seconds)
     with pytest.raises(AudioFileError, match=r"missing\.wav"):
-        ScriptedMicrophone().say(tmp_path / "missing.wav")
+        ScriptedMicrophone(frame_ms=20).say(tmp_path / "missing.wav")
 
 
 class Caller:
@@ -278,7 +283,7 @@ async def test_waiting_until_so_much_was_heard() -> None:
 
 
 async def test_a_condition_is_asked_at_each_change_only() -> None:
-    mic = ScriptedMicrophone()
+    mic = ScriptedMicrophone(frame_ms=20)
     asked = 0
 
     def ended() -> Utterance | None:

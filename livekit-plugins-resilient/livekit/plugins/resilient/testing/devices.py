@@ -65,10 +65,10 @@ class ScriptedMicrophone(io.AudioInput):
 
     Args:
         sample_rate: samples per second of the frames.
-        frame_ms: length of a frame; 20 ms is what a telephone or WebRTC leg delivers.
+        frame_ms: length of a frame; 50 ms is what a room's input hands an AgentSession.
     """
 
-    def __init__(self, *, sample_rate: int = 24_000, frame_ms: int = 20) -> None:
+    def __init__(self, *, sample_rate: int = 24_000, frame_ms: int = 50) -> None:
         if sample_rate <= 0:
             raise ValueError(f"sample_rate must be positive, not {sample_rate}")
         if not 1 <= frame_ms <= 1000:
