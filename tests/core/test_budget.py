@@ -29,6 +29,13 @@ def test_the_first_redial_is_spread_and_the_waits_double_up_to_the_cap() -> None
     assert waits == [FIRST_REDIAL_S, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
 
 
+def test_very_many_redials_are_as_far_apart_as_the_cap() -> None:
+    budget = Budget(limits())
+    for _ in range(1100):
+        assert budget.lost(0.0, 0.0) == 0.0
+    assert budget.lost(0.0, 1.0) == 8.0
+
+
 @pytest.mark.parametrize("jitter", [0.0, 0.5])
 def test_jitter_shortens_the_wait(jitter: float) -> None:
     budget = Budget(limits())

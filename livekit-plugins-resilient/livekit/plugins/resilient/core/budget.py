@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .limits import FAILOVER_LAST_DIAL_S, FIRST_REDIAL_S, TIMER_SLACK_S
 
-__all__ = ["Budget", "BudgetLimits"]
+__all__ = ["Budget", "BudgetLimits", "backoff_s"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,19 @@ class BudgetLimits:
     healthy_after_s: float
     max_redials: int | None = None
     failover_after_s: float | None = None
+
+
+def backoff_s(times: int, base_s: float, cap_s: float, jitter: float) -> float:
+    """Seconds to wait before the next try, with full jitter.
+
+    Args:
+        times: Which wait it is, from 1.
+        base_s: Longest first wait; doubles with each further one.
+        cap_s: Longest wait.
+        jitter: 0 to 1, by which the wait is multiplied.
+    """
+    # Beyond any cap, and short of what a float can hold.
+    return jitter * min(cap_s, base_s * 2.0 ** min(times - 1, 64))
 
 
 class Budget:
@@ -130,7 +143,7 @@ class Budget:
             return None
         wait_s = jitter * min(FIRST_REDIAL_S, limits.base_s)
         if self._redials:
-            wait_s = jitter * min(limits.cap_s, limits.base_s * 2.0 ** (self._redials - 1))
+            wait_s = backoff_s(self._redials, limits.base_s, limits.cap_s, jitter)
         if self.is_spent(now + wait_s):
             return None
         self._redials += 1

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .budget import backoff_s
 from .limits import (
     DIALS_AHEAD,
     HANDLE_WAIT_S,
@@ -90,7 +91,7 @@ class Backoff:
         self._times += 1
         if self._times == 1:
             return 0.0
-        return jitter * min(self._cap_s, self._base_s * 2.0 ** min(self._times - 2, 30))
+        return backoff_s(self._times - 1, self._base_s, self._cap_s, jitter)
 
     def progressed(self) -> None:
         """A turn was finished: the next is the first again."""
