@@ -57,14 +57,14 @@ async def test_a_line_that_is_given_up_while_the_next_is_made_takes_no_other() -
     link, clock = await serving()
     clock.owes_reply = True
     clock.watch()
-    link.suspect()
+    link.suspect("silent")
     assert isinstance(await link.decided(), DialBeside)
     link.feed(f.SuspicionCleared(clock.now))
     await asyncio.sleep(70.0)
-    link.suspect()
+    link.suspect("silent")
     assert not link.may_switch()
     link.feed(f.SuccessorFailed(clock.now))
-    link.suspect()
+    link.suspect("silent")
     assert not link.lost()
     assert isinstance(await link.decided(), GiveUp)
 

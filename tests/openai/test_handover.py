@@ -92,7 +92,12 @@ async def stage(
     **model: Any,
 ) -> AsyncIterator[Stage]:
     events: list[ResilienceEvent] = []
-    options = ResilienceOptions(on_event=events.append)
+
+    def keep(event: ResilienceEvent) -> None:
+        events.append(event)
+        call.changes.notify()
+
+    options = ResilienceOptions(on_event=keep)
     model = {"max_session_duration": RENEW_AFTER_S, "resilience": options, **model}
     async with OpenAIRealtimeServer(default_reply=say, faults=faults, pace=pace) as server:
         given: dict[str, Any] = {} if agent is None else {"agent": agent}

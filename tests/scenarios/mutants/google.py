@@ -54,14 +54,14 @@ MUTANTS = (
     Mutant(
         name="refused-handle-is-kept",
         sentence="A handle that was refused is forgotten.",
-        module="google.supervisor",
+        module="google.connection",
         old="            if refused or self._early_deaths >= _POISONED_AFTER:\n",
         new="            if False:\n",
     ),
     Mutant(
         name="poisoned-handle-is-kept",
         sentence="A handle on which connections die soon is forgotten after two of them.",
-        module="google.supervisor",
+        module="google.connection",
         old="_POISONED_AFTER = 2\n",
         new="_POISONED_AFTER = 20\n",
     ),
@@ -75,7 +75,7 @@ MUTANTS = (
     Mutant(
         name="restart-does-not-wait-for-the-handle",
         sentence="A restart right after a turn waits for the handle of that turn.",
-        module="google.supervisor",
+        module="google.connection",
         old="            turns.ended_at is not None\n            and",
         new="            False\n            and",
     ),
@@ -104,9 +104,9 @@ MUTANTS = (
     Mutant(
         name="dial-may-take-for-ever",
         sentence="A dial is bounded, from TCP to the answer to the set-up.",
-        module="google.line",
-        old="        live = LiveSession(await within(entering, timeout_s))\n",
-        new="        live = LiveSession(await entering)\n",
+        module="runtime.runner",
+        old="            return await within(self._connector.dial(), within_s)\n",
+        new="            return await self._connector.dial()\n",
     ),
     Mutant(
         name="unreadable-message-ends-the-connection",
@@ -139,12 +139,11 @@ MUTANTS = (
     Mutant(
         name="error-comes-before-the-wait",
         sentence="The application is told of an error just before the redial.",
-        module="google.supervisor",
-        old="                self._lost(error)\n            return error\n",
+        module="runtime.runner",
+        old="                return loss.error\n",
         new=(
-            "                self._lost(error)\n"
-            "                session._emit_error(error, recoverable=True)\n"
-            "            return ConnectionSuspectedError()\n"
+            "                self._connector.emit_error(loss.error, recoverable=True)\n"
+            "                return ConnectionSuspectedError()\n"
         ),
     ),
     Mutant(
@@ -172,9 +171,9 @@ MUTANTS = (
     Mutant(
         name="refused-overlap-is-tried-again",
         sentence="Where the provider refuses a second connection, the first is closed before.",
-        module="google.supervisor",
-        old="refuses_overlap=refuses))\n",
-        new="refuses_overlap=False))\n",
+        module="google.connection",
+        old="refuses_overlap=refuses)\n",
+        new="refuses_overlap=False)\n",
     ),
     Mutant(
         name="move-waits-for-nothing",
@@ -186,8 +185,8 @@ MUTANTS = (
     Mutant(
         name="suspected-connection-is-closed-politely",
         sentence="A connection that looks dead is cut, its answer to a close not waited for.",
-        module="google.supervisor",
-        old="        if session._suspected:\n            line.live.abort()\n",
+        module="runtime.runner",
+        old="        if self._link.is_suspected:\n            connection.abort()\n",
         new="",
     ),
     # Tools
@@ -353,9 +352,10 @@ MUTANTS = (
     Mutant(
         name="dial-outlives-the-call",
         sentence="Hanging up ends a dial.",
-        module="google.line",
-        old="        live = LiveSession(await within(entering, timeout_s))\n",
-        new="        live = LiveSession(await asyncio.shield(within(entering, timeout_s)))\n",
+        module="runtime.runner",
+        old="            return await within(self._connector.dial(), within_s)\n",
+        new="            dial = within(self._connector.dial(), within_s)\n"
+        "            return await asyncio.shield(dial)\n",
     ),
     Mutant(
         name="wait-outlives-the-call",
@@ -367,17 +367,15 @@ MUTANTS = (
     Mutant(
         name="pings-outlive-their-connection",
         sentence="Pings end with their connection.",
-        module="google.realtime",
-        old="            pings.cancel()\n",
-        new="            pass\n",
+        module="runtime.runner",
+        old="            for task in (serving, replacing, *beside):\n",
+        new="            for task in (serving, replacing):\n",
     ),
     Mutant(
         name="tasks-outlive-their-connection",
         sentence="What waits beside a connection ends with it.",
-        module="google.supervisor",
-        old="            await utils.aio.cancel_and_wait(*carrying, closing, moving)\n"
-        "            if successor is None and not moving.cancelled():\n"
-        "                await _close_unused(moving)\n",
-        new="            await utils.aio.cancel_and_wait(*carrying)\n",
+        module="runtime.runner",
+        old="            for task in (serving, replacing, *beside):\n",
+        new="            for task in (serving,):\n",
     ),
 )

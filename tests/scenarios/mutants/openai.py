@@ -115,12 +115,11 @@ MUTANTS = (
     Mutant(
         name="openai-error-comes-before-the-wait",
         sentence="The application is told of an error just before the redial.",
-        module="openai.supervisor",
-        old="                self._lost(error)\n            return error\n",
+        module="runtime.runner",
+        old="                return loss.error\n",
         new=(
-            "                self._lost(error)\n"
-            "                self._session._emit_error(error, recoverable=True)\n"
-            "            return ConnectionSuspectedError()\n"
+            "                self._connector.emit_error(loss.error, recoverable=True)\n"
+            "                return ConnectionSuspectedError()\n"
         ),
     ),
     Mutant(
@@ -148,16 +147,16 @@ MUTANTS = (
     Mutant(
         name="openai-loss-is-final",
         sentence="A connection that is lost is followed by another.",
-        module="openai.supervisor",
-        old="        final = isinstance(error, APIError) and not error.retryable\n",
-        new="        final = True\n",
+        module="openai.connection",
+        old="final=isinstance(error, APIError) and not error.retryable)",
+        new="final=True)",
     ),
     Mutant(
         name="openai-final-error-is-tried-again",
         sentence="An error that no retry can cure ends the session.",
-        module="openai.supervisor",
-        old="        final = isinstance(error, APIError) and not error.retryable\n",
-        new="        final = False\n",
+        module="openai.connection",
+        old="final=isinstance(error, APIError) and not error.retryable)",
+        new="final=False)",
     ),
     Mutant(
         name="openai-harmless-errors-surface",
@@ -182,30 +181,30 @@ MUTANTS = (
     Mutant(
         name="openai-restore-may-take-for-ever",
         sentence="A new connection must answer within the time of a dial.",
-        module="openai.supervisor",
-        old="            await within(self._tell(wire), answer_by - self._loop.time())\n",
-        new="            await self._tell(wire)\n",
+        module="runtime.runner",
+        old="            await within(self._connector.restore(connection), limit_s)\n",
+        new="            await self._connector.restore(connection)\n",
     ),
     Mutant(
         name="openai-dial-may-take-for-ever",
         sentence="A dial is bounded.",
-        module="openai.supervisor",
-        old="            return await within(self._session._create_ws_conn(), timeout_s)\n",
-        new="            return await self._session._create_ws_conn()\n",
+        module="runtime.runner",
+        old="            return await within(self._connector.dial(), within_s)\n",
+        new="            return await self._connector.dial()\n",
     ),
     Mutant(
         name="openai-mute-first-connection-is-kept",
         sentence="A first connection that says nothing is given up.",
-        module="openai.supervisor",
-        old="    if not wire.received:\n        wire.abort()\n",
-        new="    if not wire.received:\n        pass\n",
+        module="runtime.runner",
+        old="        if not connection.has_answered:\n            connection.abort()\n",
+        new="",
     ),
     Mutant(
         name="openai-suspected-connection-is-kept",
         sentence="A connection that looks dead ends even where none can be had beside it.",
-        module="openai.handover",
-        old="                case Leave():\n                    wire.abort(self._urgent)\n",
-        new="                case Leave():\n                    return\n",
+        module="runtime.runner",
+        old="                case Leave():\n                    return None\n",
+        new="                case Leave():\n                    continue\n",
     ),
     Mutant(
         name="openai-renewal-does-not-wait",
@@ -238,14 +237,14 @@ MUTANTS = (
     Mutant(
         name="openai-handover-dial-may-take-for-ever",
         sentence="A dial beside the connection that serves is bounded.",
-        module="openai.handover",
+        module="openai.connection",
         old="            socket = await within(self._session._create_ws_conn(), timeout_s)\n",
         new="            socket = await self._session._create_ws_conn()\n",
     ),
     Mutant(
         name="openai-refused-overlap-is-tried-again",
         sentence="Where the provider refuses a second connection, the first is closed before.",
-        module="openai.handover",
+        module="openai.connection",
         old="        overlap = isinstance(error, _OverlapRefusedError)\n",
         new="        overlap = False\n",
     ),
@@ -345,14 +344,14 @@ MUTANTS = (
     Mutant(
         name="openai-dials-after-the-end",
         sentence="Nothing is dialled once the call is over.",
-        module="openai.supervisor",
-        old="        while not session._msg_ch.closed:\n",
-        new="        while True:\n",
+        module="runtime.runner",
+        old="            while not connector.is_closed:\n",
+        new="            while True:\n",
     ),
     Mutant(
         name="openai-tasks-outlive-their-connection",
         sentence="What runs beside a connection ends with it.",
-        module="openai.supervisor",
+        module="runtime.runner",
         old="                await _end(task)\n",
         new="                pass\n",
     ),

@@ -8,6 +8,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS, APIConnectOptions
 
@@ -18,9 +19,14 @@ from .core.limits import OVERLAP_RETRY_S
 from .core.link import GiveUp, Link, LinkDecision, LinkLimits, State, Switch
 from .driver import Driver
 from .fallback import Fallback, GivenUp
+from .log import logger
 from .options import ResilienceOptions
 
-__all__ = ["LinkDriver", "link_limits"]
+__all__ = ["LinkDriver", "Sign", "link_limits"]
+
+Sign: TypeAlias = Literal["silent", "stuck", "failing"]
+"""Why a connection is to be left: it looks dead, which anything that it brings disproves; a reply
+that was interrupted neither ends nor lets another begin; it is alive and gives no replies."""
 
 
 def link_limits(
@@ -66,6 +72,8 @@ class LinkDriver:
         self._heard = driver.replies_heard
         self._inherits = self._listens = False
         self._taken_at = float("-inf")
+        self._sign: Sign = "silent"
+        self._pongs_prove = False
         self._waiter: asyncio.Future[None] | None = None
         driver.watch = self._look
 
@@ -83,6 +91,11 @@ class LinkDriver:
     def is_suspected(self) -> bool:
         """Whether the connection that serves is to be left because it looks dead."""
         return self._link.is_suspected
+
+    @property
+    def suspicion(self) -> Sign | None:
+        """Why that is."""
+        return self._sign if self._link.is_suspected else None
 
     def opened(self) -> None:
         """The session begins; it may be the next model of a call whose line was lost."""
@@ -118,12 +131,29 @@ class LinkDriver:
             self._leave_budget()
         return False
 
-    def suspect(self) -> None:
-        """The connection that serves looks dead, or gives no answer."""
+    def suspect(self, sign: Sign, *, pongs_prove: bool = False) -> None:
+        """The connection that serves is to be left.
+
+        Args:
+            sign: What shows it; kept until the connection is left, or has shown life.
+            pongs_prove: Whether a pong shows life, and not a message only.
+        """
+        if self._link.is_suspected:
+            return
         was_over = self._is_over
+        self._sign, self._pongs_prove = sign, pongs_prove
         self.feed(f.Suspected(self._driver.now))
         if self._is_over and not was_over:
             self._leave_budget()
+
+    def sign_came(self, *, pong: bool) -> None:
+        """The connection brought a message, or a pong."""
+        if self._link.is_suspected and self._sign == "silent" and (self._pongs_prove or not pong):
+            self._clear()
+
+    def _clear(self) -> None:
+        logger.info("the connection that was to be left is alive and stays")
+        self.feed(f.SuspicionCleared(self._driver.now))
 
     @property
     def _is_over(self) -> bool:
@@ -137,6 +167,8 @@ class LinkDriver:
 
     def left(self) -> None:
         """The connection was left; the next one is dialled."""
+        if self._is_over:
+            return
         self._decisions.clear()
         self.feed(f.LineLeft(self._driver.now))
 
@@ -213,7 +245,9 @@ class LinkDriver:
         self._receive(f.OtherModelSeen(now, None if in_s is None else now + in_s))
 
     def _look(self) -> None:
-        """Follow what is owed and heard."""
+        """Follow what is owed and heard, and whether a reply that was stuck has gone on."""
+        if self._link.is_suspected and self._sign == "stuck" and not self._driver.is_stuck:
+            self._clear()
         owed, heard = self._driver.owes_reply, self._driver.replies_heard
         if heard != self._heard:
             self._heard = heard

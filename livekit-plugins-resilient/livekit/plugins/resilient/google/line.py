@@ -16,7 +16,6 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.typing import Data
 
-from ..awake import within
 from ..core.limits import CLOSE_TIMEOUT_S
 from ..log import logger
 
@@ -53,7 +52,31 @@ class LiveSession(AsyncSession):
                 setup_complete=live.setup_complete,
             )
         self.sent = 0
+        # Pongs that are waited for: nobody else holds them.
+        self._pongs: set[asyncio.Future[float]] = set()
         self.on_skipped = _nothing
+
+    async def ping(self, on_pong: Callable[[float], None]) -> None:
+        """Ping once, unless the connection has ended.
+
+        The client library pings too, but tells nobody of the answers.
+
+        Args:
+            on_pong: Called for the answer, with the seconds that it took.
+        """
+        if self.websocket is None:
+            return  # what never answers is not taken for dead
+        sent_at = (loop := asyncio.get_running_loop()).time()
+
+        def answered(pong: asyncio.Future[float]) -> None:
+            self._pongs.discard(pong)
+            if not pong.cancelled() and pong.exception() is None:
+                on_pong(loop.time() - sent_at)
+
+        with contextlib.suppress(ConnectionClosed):
+            pong = asyncio.ensure_future(await self.websocket.ping())
+            self._pongs.add(pong)
+            pong.add_done_callback(answered)
 
     @property
     def websocket(self) -> ClientConnection | None:
@@ -158,13 +181,24 @@ class Line:
         live: The session on it.
         resumed: Whether it was restored from a handle.
         set_up_at: When it was set up, in monotonic seconds.
+        answers: Whether it was told what it answers by itself.
     """
 
     def __init__(self, live: LiveSession, stack: AsyncExitStack, *, resumed: bool) -> None:
         self.live = live
         self.resumed = resumed
         self.set_up_at = asyncio.get_running_loop().time()
+        self.answers = False
         self._stack = stack
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the server has said anything, as it does in setting up."""
+        return True
+
+    def abort(self) -> None:
+        """Cut the socket."""
+        self.live.abort()
 
     async def close(self) -> None:
         """Close the connection and wait for its end; never raises."""
@@ -179,25 +213,22 @@ async def dial(
     client: Client,
     model: str,
     config: types.LiveConnectConfig,
-    timeout_s: float,
 ) -> Line:
-    """Connect and set a session up.
+    """Connect and set a session up: from TCP to the server's answer to the set-up.
 
     Args:
         client: The session's own.
         model: By its name.
         config: The set-up; a handle in it is resumed.
-        timeout_s: From TCP to the server's answer to the set-up.
 
     Raises:
-        TimeoutError: It took longer.
         Exception: What the client library raises when it is refused.
     """
     resumption = config.session_resumption
     stack = AsyncExitStack()
     entering = stack.enter_async_context(client.aio.live.connect(model=model, config=config))
     try:
-        live = LiveSession(await within(entering, timeout_s))
+        live = LiveSession(await entering)
     except BaseException:
         await stack.aclose()  # it may have come up just as it was given up
         raise

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from google.genai import types
 from livekit.agents.types import NotGivenOr
 from livekit.agents.utils import is_given
-from websockets.exceptions import ConnectionClosed
 
 from ..core.limits import CLOSE_TIMEOUT_S
 from .line import FirstFrame
 
-if TYPE_CHECKING:
-    from .line import LiveSession
-
-__all__ = ["PING_EVERY_S", "patient_pings", "send_pings"]
+__all__ = ["PING_EVERY_S", "patient_pings"]
 
 PING_EVERY_S = 5.0
 """Seconds between two pings of ours: several must be due within the liveness time-out.
@@ -46,30 +37,3 @@ def patient_pings(
         **(base.async_client_args or {}),
     }
     return base.model_copy(update={"async_client_args": arguments})
-
-
-async def send_pings(session: LiveSession, on_pong: Callable[[float], None]) -> None:
-    """Ping until the connection ends or the task is cancelled.
-
-    The client library pings too, but tells nobody of the answers.
-
-    Args:
-        session: On the connection.
-        on_pong: Called for each answer, with the seconds that it took.
-    """
-    loop = asyncio.get_running_loop()
-    sent: dict[asyncio.Future[float], float] = {}
-
-    def answered(pong: asyncio.Future[float]) -> None:
-        sent_at = sent.pop(pong)
-        if not pong.cancelled() and pong.exception() is None:
-            on_pong(loop.time() - sent_at)
-
-    if session.websocket is None:
-        return  # what never answers is not taken for dead
-    with contextlib.suppress(ConnectionClosed):
-        while True:
-            pong = asyncio.ensure_future(await session.websocket.ping())
-            sent[pong] = loop.time()
-            pong.add_done_callback(answered)
-            await asyncio.sleep(PING_EVERY_S)

@@ -17,30 +17,34 @@ from ..agent_session import cancel_tool
 from ..background import Background
 from ..connection_log import ConnectionLog
 from ..core import facts as f
+from ..core.handover import Rest
 from ..driver import Driver
-from ..errors import ConnectionSuspectedError
-from ..events import HandedOver, ReconnectMode, ResilienceEvent
+from ..events import GoAwayReceived, HandedOver, ReconnectMode, ResilienceEvent
+from ..fallback import Fallback
 from ..hooks import options_of
+from ..link_driver import Sign, link_limits
 from ..log import logger
 from ..notify import notify
 from ..provider_bounds import GEMINI
 from ..reply_timer import ReplyTimer
+from ..runtime.runner import Runner
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
 from . import set_up
 from .activity import Activity
+from .connection import Connector
 from .context import Context
 from .failures import code_of
 from .late_content import LateContent
 from .late_results import LateResults
+from .line import Line
 from .malformed import strip_malformed
 from .outgoing import Outgoing
-from .pings import patient_pings, send_pings
+from .pings import patient_pings
 from .reply_request import reply_request
 from .requests import Requests
 from .spoken import Spoken
-from .supervisor import Supervisor
 from .tool_calls import ToolCalls
 from .turn_log import TurnLog
 from .turn_signs import (
@@ -108,8 +112,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         )
         self._spoken = Spoken(self)
         self._speaker = SpeakerWatch(self._spoken.feed, lambda: self._driver.now)
-        self._connected = self._looks_dead = self._speaks_in_vain = False
-        self._turn_finished = False
+        self._connected = self._turn_finished = False
         self._turns = TurnLog(
             self._driver,
             may_pass_over=bool(realtime_model._opts.proactivity),
@@ -128,7 +131,6 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._stopping = Background()
         self._context = Context(self, realtime_model._opts.model)
         self._outgoing = Outgoing(self)
-        self._supervisor: Supervisor | None = None
         # Number of the connection that serves.
         self._connection = 0
         # Whether the connection that is left for the next serves until that does; None for neither.
@@ -137,6 +139,11 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._message: types.LiveServerMessage | None = None
         realtime_model._opts.http_options = patient_pings(
             realtime_model._opts.http_options, realtime_model._opts.conn_options.timeout
+        )
+        fallback, resilience = Fallback(self), self._resilience
+        limits = link_limits(resilience, realtime_model._opts.conn_options)
+        self._runner: Runner[Line, Line] = Runner(
+            Connector(self), limits, self._driver, self._rest, fallback
         )
         super().__init__(realtime_model)
         self._main_atask.add_done_callback(lambda _: self._requests.gave_up())
@@ -160,11 +167,6 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         super().emit(event, *args)
 
     @property
-    def _suspected(self) -> bool:
-        """Whether the connection is to be left because it looks dead, or is stuck in a turn."""
-        return self._looks_dead or self._driver.is_stuck
-
-    @property
     def _speaks(self) -> bool:
         """Whether replies are audio with a transcript, of which only so much may be heard."""
         transcribed = self._opts.output_audio_transcription is not None
@@ -177,8 +179,11 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     # -- the connection
 
     async def _main_task(self) -> None:
-        self._supervisor = Supervisor(self)
-        await self._supervisor.run()
+        await self._runner.run()
+
+    def _rest(self) -> Rest:
+        turns = self._turns
+        return Rest(self._driver.rests_from, turns.ended_at, turns.handle_at)
 
     def _build_connect_config(self) -> types.LiveConnectConfig:
         if not self._connected:
@@ -205,9 +210,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if overlapped is not None:
             self._driver.tell(HandedOver(now, overlapped))
         self._outgoing.release(reconnected=again)
-        fact = self._turns.connected(suspected=self._looks_dead, answers=answers)
+        looks_dead = self._runner.suspicion in ("silent", "failing")
+        fact = self._turns.connected(suspected=looks_dead, answers=answers)
         self._driver.feed(self._activity.connected(fact))
-        self._looks_dead = False
         if again:
             self.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
         self._requests.connected()
@@ -215,11 +220,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     async def _recv_task(self, session: AsyncSession) -> None:
         live = cast("LiveSession", session)
         live.on_skipped = lambda: self._driver.feed(f.NoticeArrived(self._driver.now))
-        pings = asyncio.create_task(send_pings(live, self._turns.pong_came))
-        try:
-            await super()._recv_task(session)
-        finally:
-            pings.cancel()
+        await super()._recv_task(session)
 
     def _handing_over(self, *, overlapped: bool) -> None:
         """A connection is left for the next one, as planned."""
@@ -240,8 +241,6 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if error is not None and self._resilience.playout_on_drop == "flush":
             generation = self._current_generation
             self._speaker.flush(None if generation is None else generation.response_id)
-        if self._suspected:
-            error = ConnectionSuspectedError()
         code, now = None if error is None else code_of(error), self._driver.now
         self._driver.tell(self._connection_log.ended(now, cause=error, code=code))
 
@@ -257,8 +256,9 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     def _handle_go_away(self, go_away: types.LiveServerGoAway) -> None:
         time_left_s = set_up.seconds_of(go_away.time_left)
-        if self._supervisor is not None and time_left_s is not None:
-            self._supervisor.go_away(time_left_s)
+        if time_left_s is not None:
+            self._runner.ends_in(time_left_s)
+            self._driver.tell(GoAwayReceived(self._driver.now, time_left_s))
 
     # -- what the application asks for
 
@@ -331,9 +331,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         # What a server says about the connection is no sign that it hears or answers anybody.
         is_sign = speaks_of_the_call(message)
         self._driver.feed(f.MessageArrived(now) if is_sign else f.NoticeArrived(now))
-        self._looks_dead &= self._speaks_in_vain
-        if self._supervisor is not None:
-            self._supervisor.see_sign()
+        self._runner.sign_came()
         self._context.take_handle(message)
         if message.voice_activity is not None:
             self._turns.voice_heard(message.voice_activity)
@@ -430,8 +428,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         super()._handle_server_content(server_content)
         if server_content.turn_complete:
             self._turn_finished = True
-            if self._supervisor is not None:
-                self._supervisor.turn_finished()
+            self._runner.turn_finished()
             now = self._driver.now
             if is_open and generation is not None:
                 ending = ending_of(server_content)
@@ -508,10 +505,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         return self._turns.spoken(generation_id, self._resilience.speech_rate_cps, audio_s)
 
     def replace_connection(self, *, speaks: bool = False) -> None:
-        if self._connected and self._supervisor is not None:
-            # One that is stuck is alive, and its pongs show nothing.
-            self._looks_dead, self._speaks_in_vain = not self._driver.is_stuck, speaks
-            self._supervisor.suspect()
+        sign: Sign = "failing" if speaks else "silent"
+        self._runner.suspect("stuck" if self._driver.is_stuck else sign)
 
     def notify(self, event: ResilienceEvent) -> None:
         notify(self, self._resilience, event)

@@ -90,17 +90,18 @@ class Edges:
             driver.tell(AudioDropped(now, dropped_s))
         self._connected()
 
-    def ended(self, wire: Wire, cause: Exception | None) -> None:
+    def ended(self, wire: Wire, cause: Exception | None, *, left: bool) -> None:
         """The connection that served is gone.
 
         Args:
             wire: It.
             cause: The error that ended it; None where we did, as planned.
+            left: Whether it is left for the next one.
         """
         session, driver = self._session, self._session._driver
         now = driver.now
         code = wire.close_code
-        self._moving = wire.left_for == "planned"
+        self._moving = left and cause is None
         session._wire = None
         session._expired = False
         session._requests.connection_ended()

@@ -16,20 +16,24 @@ from .._vendor.openai.utils import _shorten_call_id
 from ..agent_record import AgentRecord
 from ..connection_log import ConnectionLog
 from ..core import facts as f
-from ..core.handover import RenewalLimits
-from ..core.limits import OTHER_RENEWAL_WAIT_S, REMEMBERED_CALLS
+from ..core.handover import RenewalLimits, Rest
+from ..core.limits import OTHER_RENEWAL_WAIT_S, REMEMBERED_CALLS, RENEWAL_RETRY_S
 from ..driver import Driver
 from ..events import ResilienceEvent
+from ..fallback import Fallback
 from ..hooks import duration_of, options_of
+from ..link_driver import Sign, link_limits
 from ..log import logger
 from ..newest import Newest
 from ..notify import notify
 from ..provider_bounds import OPENAI
 from ..reply_timer import ReplyTimer
+from ..runtime.runner import Runner
 from ..speaker import SpeakerWatch
 from ..telemetry import Telemetry
 from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
 from .caps import Host, renewal_limits
+from .connection import Connector
 from .edges import Edges
 from .failures import FailureStreak, error_of, fate_of_error, is_complaint, retry_after_s
 from .microphone import InputBuffer, Microphone
@@ -39,8 +43,8 @@ from .replay_limit import ReplayLimit
 from .requests import Requests
 from .server_events import ServerEvents
 from .stand_in import AnyHttpModel
-from .supervisor import Supervisor
-from .wire import LeaveReason, Wire, end_within
+from .standby import Standby
+from .wire import Wire, end_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +67,9 @@ __all__ = ["RealtimeModel", "RealtimeSession"]
 
 # Models that reason unless told otherwise.
 _REASONS = re.compile(r"gpt-realtime-[2-9]")
+
+# By which upstream's limit of a dial, which counts while the loop is blocked, is longer than ours.
+_UPSTREAM_LATER_S = 60.0
 
 # Of the one second of R21; the rest is for what is cancelled then.
 _CLOSE_WITHIN_S = 0.8
@@ -141,7 +148,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._generation_id: str | None = None
         super().__init__(realtime_model, turn_detection_disabled=turn_detection_disabled)
         # Upstream has made its main task, which has not begun to run.
-        self._supervisor = Supervisor(self)
+        self._runner = self._make_runner()
 
     async def aclose(self) -> None:
         """Close the session: within a second, whatever the server does, and without raising."""
@@ -186,7 +193,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     async def _main_task(self) -> None:
         try:
-            await self._supervisor.run()
+            await self._runner.run()
         finally:
             self._settle()
 
@@ -197,6 +204,20 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         for waiter in self._chat_ctx_event_futures.values():
             if not waiter.done():
                 waiter.set_exception(llm.RealtimeError("the session is over"))
+
+    def _make_runner(self) -> Runner[Wire, Standby]:
+        given, driver = self._opts.conn_options, self._driver
+        limits = link_limits(self._resilience, given, retry_s=RENEWAL_RETRY_S)
+        limits = replace(limits, renewal=self._renewal_limits())
+        runner = Runner(Connector(self), limits, driver, self._rest, Fallback(self))
+        # Upstream has its own limit of a dial, and its own timer of a connection's age.
+        least_s = runner.connect_timeout_s + _UPSTREAM_LATER_S
+        self._opts.conn_options = replace(given, timeout=least_s)
+        self._opts.max_session_duration = None
+        return runner
+
+    def _rest(self) -> Rest:
+        return Rest(self._driver.rests_and_heard_from)
 
     def _renewal_limits(self) -> RenewalLimits:
         limits, given = renewal_limits(self._host()), duration_of(self._realtime_model)
@@ -357,13 +378,14 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     def _response_ended(self, response: dict[str, Any]) -> None:
         if response.get("status") == "completed":
-            self._supervisor.turn_finished()
+            self._runner.turn_finished()
+            self._replay_limit.turn_finished()
         error = error_of(response)
         if (wait_s := retry_after_s(error)) is not None:
             self._driver.feed(f.WaitStated(self._driver.now, wait_s))
         if self._streak.ended(response.get("status"), error.get("type")):
             logger.warning("a session whose responses fail is left")
-            self._supervisor.replace("failing")
+            self._runner.suspect("failing")
         self._requests.response_ended()
 
     def _handle_response_done(self, event: ResponseDoneEvent) -> None:
@@ -470,8 +492,18 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         )
 
     def replace_connection(self, *, speaks: bool = False) -> None:
-        reason: LeaveReason = "failing" if speaks else "suspected"
-        self._supervisor.replace("stuck" if self._driver.is_stuck else reason)
+        sign: Sign = "failing" if speaks else "silent"
+        self._runner.suspect(
+            "stuck" if self._driver.is_stuck else sign, pongs_prove=self._answers_no_ping
+        )
+
+    @property
+    def _answers_no_ping(self) -> bool:
+        """Whether not even pings are answered any more. Else a pong proves nothing."""
+        timeout_s, wire = self._liveness_timeout_s, self._wire
+        if timeout_s is None or wire is None:
+            return False
+        return self._driver.now - wire.sign_at > timeout_s / 2
 
     def notify(self, event: ResilienceEvent) -> None:
         notify(self, self._resilience, event)

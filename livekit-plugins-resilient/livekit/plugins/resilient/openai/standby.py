@@ -15,7 +15,7 @@ from ..core.limits import POISONED_WITHIN_S
 from .failures import is_complaint, is_refusal
 from .pings import Pings
 from .told import Event, Told
-from .wire import ENDS, close_socket, read
+from .wire import ENDS, abort_socket, close_socket, read
 
 if TYPE_CHECKING:
     from .realtime import RealtimeSession
@@ -89,6 +89,15 @@ class Standby:
         self._reader.cancel()
         await asyncio.wait({self._reader})
         return list(self._arrived)
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the server has said anything that upstream is to see."""
+        return bool(self._arrived)
+
+    def abort(self) -> None:
+        """As `Wire.abort`."""
+        abort_socket(self.socket)
 
     async def close(self) -> None:
         """Give the connection up."""

@@ -9,7 +9,7 @@ import json
 import socket
 from collections import deque
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from livekit.agents import APIConnectionError
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENDS",
-    "LeaveReason",
+    "LeftSocket",
     "Wire",
+    "abort_socket",
     "asks_for_reply",
     "brings_audio",
     "close_socket",
@@ -38,10 +39,6 @@ __all__ = [
     "is_line",
     "read",
 ]
-
-LeaveReason: TypeAlias = Literal["planned", "suspected", "failing", "stuck"]
-"""Why we leave a connection: it grows old; it looks dead; its responses fail; one that was
-interrupted neither ends nor lets another begin."""
 
 ENDS = frozenset({aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED})
 """Messages after which no other comes."""
@@ -58,22 +55,22 @@ class Wire:
     Args:
         connected: The connection.
         feed: Takes the facts of which upstream is told nothing.
+        on_sign: Called for each message, and with True for each pong.
     """
 
-    def __init__(self, connected: Any, feed: Callable[[f.Fact], None]) -> None:
+    def __init__(
+        self, connected: Any, feed: Callable[[f.Fact], None], on_sign: Callable[[bool], None]
+    ) -> None:
         self._socket = connected
         self._feed = feed
+        self._on_sign = on_sign
         self._pings = Pings(self._ponged)
         self._successor: Standby | None = None
         self._waiting: deque[aiohttp.WSMessage] = deque()
         self.received = 0
         """Messages that came."""
-        self.pongs = 0
-        """Pings that were answered, or came."""
         self.sign_at = asyncio.get_running_loop().time()
         """When anything came last, in monotonic seconds."""
-        self.left_for: LeaveReason | None = None
-        """Why we ended the connection ourselves, if we did."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._socket, name)
@@ -86,6 +83,7 @@ class Wire:
                 return message
             self.received += 1
             self.sign_at = asyncio.get_running_loop().time()
+            self._on_sign(False)
             event = read(message)
             if event is not None:
                 return event
@@ -106,15 +104,18 @@ class Wire:
             return message
 
     def _ponged(self, after_s: float) -> None:
-        self.pongs += 1
         self.sign_at = asyncio.get_running_loop().time()
+        self._on_sign(True)
         self._feed(f.PongArrived(self.sign_at, after_s))
 
-    async def send_pings(self, every_s: float) -> None:
-        """Ping until cancelled."""
-        while True:
-            await self._pings.send(self._socket)
-            await asyncio.sleep(every_s)
+    async def send_ping(self) -> None:
+        """Ping once."""
+        await self._pings.send(self._socket)
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the server has said anything."""
+        return self.received > 0
 
     async def first_answer(self) -> None:
         """Wait until the server has sent anything; nothing is lost by that.
@@ -138,29 +139,45 @@ class Wire:
         while (await self._socket.receive()).type not in ENDS:
             pass
 
-    def switch(self, standby: Standby) -> Any:
+    def switch(self, standby: Standby) -> LeftSocket:
         """Go on with another socket; returns the old one, which the caller closes."""
         old, self._socket = self._socket, standby.socket
         self._waiting.clear()
         self._successor = standby
-        return old
+        return LeftSocket(old)
 
-    def abort(self, reason: LeaveReason | None = None) -> None:
+    def abort(self) -> None:
         """End the connection without waiting for the server, which may not answer any more."""
-        self.left_for = self.left_for or reason
-        raw = self._socket.get_extra_info("socket")
-        if raw is not None:
-            with contextlib.suppress(OSError):  # it is gone already
-                raw.shutdown(socket.SHUT_RDWR)
-
-    async def leave(self) -> None:
-        """End the connection in order, because it has served its time."""
-        self.left_for = "planned"
-        await self.close()
+        abort_socket(self._socket)
 
     async def close(self) -> None:
         """Close; a server that does not answer is not waited for."""
         await close_socket(self._socket)
+
+
+class LeftSocket:
+    """A socket that another took the place of, to be closed."""
+
+    has_answered = True
+
+    def __init__(self, connected: Any) -> None:
+        self._socket = connected
+
+    def abort(self) -> None:
+        """As `Wire.abort`."""
+        abort_socket(self._socket)
+
+    async def close(self) -> None:
+        """As `Wire.close`."""
+        await close_socket(self._socket)
+
+
+def abort_socket(connected: Any) -> None:
+    """End a WebSocket's connection without a handshake."""
+    raw = connected.get_extra_info("socket")
+    if raw is not None:
+        with contextlib.suppress(OSError):  # it is gone already
+            raw.shutdown(socket.SHUT_RDWR)
 
 
 async def close_socket(connected: Any) -> None:

@@ -1,0 +1,253 @@
+"""Makes, tells, serves and closes connections to Gemini; see `runtime.connector.Connector`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from google.genai.errors import APIError
+from livekit.agents import utils
+from websockets.exceptions import InvalidStatus, WebSocketException
+
+from ..awake import within
+from ..core import link_facts as f
+from ..core.limits import HANDLE_WAIT_S, POISONED_WITHIN_S
+from ..events import ContinuationRejected
+from ..runtime.connector import EndedError, Loss, UntoldError
+from .failures import Verdict, classify, code_of
+from .history import SeedForm
+from .line import Line, dial
+from .pings import PING_EVERY_S
+
+if TYPE_CHECKING:
+    from ..owed_reply import Left
+    from .realtime import RealtimeSession
+
+__all__ = ["Connector"]
+
+# Deaths soon after resuming that make a handle a bad one.
+_POISONED_AFTER = 2
+
+
+class Connector:
+    """The connections of one session."""
+
+    label = "Gemini Live"
+    greets = True
+    # What carries messages is of one connection, and the next is told the difference first.
+    switches_in_place = False
+    foreign = (APIError, WebSocketException, OSError, asyncio.TimeoutError)
+    informative = Exception
+    ping_every_s = PING_EVERY_S
+
+    def __init__(self, session: RealtimeSession) -> None:
+        self._session = session
+        self._now = asyncio.get_running_loop().time
+        self._resumes = False
+        self._early_deaths = self._seed_deaths = 0
+        # Refusals of fresh sessions that were told nothing.
+        self._bare_refusals = 0
+        self._refused_since: float | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        return self._session._msg_ch.closed
+
+    # -- one connection
+
+    async def dial(self) -> Line:
+        session = self._session
+        session._session_should_close.clear()
+        session._turn_finished = False
+        self._resumes = session._session_resumption_handle is not None
+        return await self._dial()
+
+    async def dial_beside(self, timeout_s: float) -> Line:
+        return await within(self._dial(), timeout_s)
+
+    async def _dial(self) -> Line:
+        session, began_at = self._session, self._now()
+        try:
+            config = session._build_connect_config()
+        except Exception as e:
+            raise UntoldError from e
+        line = await dial(session._client, session._opts.model, config)
+        session._report_connection_acquired(self._now() - began_at)
+        return line
+
+    async def bring_up_to_date(self, successor: Line, leave_by: float) -> None:
+        """What the handle does not know is told once it serves."""
+
+    def beside_failed(self, successor: Line | None, error: Exception) -> f.SuccessorFailed:
+        # Some providers refuse a handle whose connection is open (sip-to-ai#14).
+        refuses = code_of(error) is not None and not isinstance(error, InvalidStatus)
+        return f.SuccessorFailed(self._now(), refuses_overlap=refuses)
+
+    def switch(self, connection: Line, successor: Line) -> Line:
+        self._session._handing_over(overlapped=True)
+        return connection
+
+    async def restore(self, connection: Line) -> None:
+        session = self._session
+        session._turn_finished = False
+        self._resumes = connection.resumed
+        async with session._session_lock:
+            session._active_session = connection.live
+            connection.answers = await session._restore(connection.live, resumed=connection.resumed)
+
+    def serves(self, connection: Line) -> None:
+        self._session._connection_began(answers=connection.answers)
+
+    async def serve(self, connection: Line) -> None:
+        session = self._session
+        carrying = [
+            asyncio.create_task(session._send_task(connection.live), name="resilient-gemini-send"),
+            asyncio.create_task(session._recv_task(connection.live), name="resilient-gemini-recv"),
+        ]
+        closing = asyncio.create_task(self._restart(), name="resilient-gemini-restart")
+        try:
+            await asyncio.wait([*carrying, closing], return_when=asyncio.FIRST_COMPLETED)
+            error, session._session_error = session._session_error, None
+            error = error or _error_of(carrying)
+        finally:
+            await utils.aio.cancel_and_wait(*carrying, closing)
+        if error is not None:
+            raise error
+        # A restart that the application asked for ends the carrying tasks too.
+        if not session._session_should_close.is_set() and not self.is_closed:
+            raise EndedError
+
+    async def _restart(self) -> None:
+        """Wait until the application has the connection replaced, and for the handle of a turn
+        that is just over (R5); until then the connection serves on."""
+        session, turns = self._session, self._session._turns
+        wanted, driver = session._session_should_close, session._driver
+        await wanted.wait()
+        while (
+            turns.ended_at is not None
+            and (turns.handle_at or 0.0) < turns.ended_at
+            and self._now() < (until := turns.ended_at + HANDLE_WAIT_S)
+            and driver.rests_from is not None
+            and not session._msg_ch.closed
+        ):
+            wanted.clear()  # upstream sends nothing while it is set
+            await driver.next_fact(until)
+        wanted.set()
+
+    async def ping(self, connection: Line) -> None:
+        await connection.live.ping(self._session._turns.pong_came)
+
+    def ended(self, connection: Line, error: Exception | None, *, left: bool) -> None:
+        session = self._session
+        session._connection_ended(error)
+        if session._active_session is connection.live:
+            session._active_session = None
+        if left:
+            session._handing_over(overlapped=False)
+
+    # -- after a loss
+
+    def lost(self, connection: Line | None, error: Exception) -> Loss:
+        session = self._session
+        if session._turn_finished:
+            session._context.limit = None
+        verdict = classify(
+            error,
+            was_connected=session._connection_log.was_connected,
+            resumed=self._resumes,
+        )
+        final = verdict == "fatal" or not self._leave_out(connection, error, verdict)
+        final |= connection is None and session._connection_log.failed(error)
+        # Upstream's session gives up where its first dial fails.
+        at_once = verdict == "retry" and not session._connection_log.was_connected
+        return Loss(error, final, at_once)
+
+    def settle(self) -> None:
+        self._session._requests.gave_up()
+
+    def left(self) -> Left:
+        return self._session._left()
+
+    def emit_error(self, error: Exception, *, recoverable: bool) -> None:
+        self._session._emit_error(error, recoverable=recoverable)
+
+    def _is_stuck(self, error: Exception, set_up_at: float | None, now: float) -> bool:
+        """Whether the server has closed every dial with this handle for a while, for no reason of
+        the handle's: it may take the connection before for open still, which it never will again.
+        """
+        code = code_of(error)
+        if not self._resumes or set_up_at is not None:
+            self._refused_since = None
+        elif code is not None and code != 1006 and not isinstance(error, InvalidStatus):
+            if self._refused_since is None:
+                self._refused_since = now
+            return now - self._refused_since >= POISONED_WITHIN_S
+        return False
+
+    def _leave_out(self, connection: Line | None, error: Exception, verdict: Verdict) -> bool:
+        """Drop what may have caused the loss; False if there is nothing left to drop."""
+        session, context, now = self._session, self._session._context, self._now()
+        if isinstance(error, UntoldError):
+            context.forget_handle()
+            return context.tell_less_of_it()
+        set_up_at = None if connection is None else connection.set_up_at
+        if session._turn_finished or (
+            set_up_at is not None and now - set_up_at >= POISONED_WITHIN_S
+        ):
+            self._early_deaths = self._seed_deaths = self._bare_refusals = 0
+            healthy = True
+        else:
+            self._early_deaths += self._resumes and set_up_at is not None
+            self._seed_deaths += not self._resumes and set_up_at is not None
+            healthy = False
+        if verdict == "invalid":
+            session._outgoing.spoilt = True
+        refused = verdict in ("handle_refused", "invalid") and not healthy
+        refused |= self._is_stuck(error, set_up_at, now)
+        if self._resumes:
+            if refused or self._early_deaths >= _POISONED_AFTER:
+                self._early_deaths = 0
+                context.forget_handle()
+                session._driver.tell(ContinuationRejected(now, code_of(error)))
+            return True
+        if set_up_at is None:
+            return verdict != "invalid" or self._simplify_set_up()
+        if session._turns.understood_at > set_up_at:
+            return True  # it took what it was told, so it was something that came after
+        if verdict == "invalid" and (refused or context.seeded):
+            # It was the history, or the audio, or else the set-up itself; what handle it may have
+            # issued stands for nothing.
+            context.forget_handle()
+            if context.seeded:
+                context.tell_less()
+                return True
+            return self._simplify_set_up()
+        closed = code_of(error) not in (None, 1006)
+        if self._seed_deaths >= _POISONED_AFTER and context.seeded and closed:
+            self._seed_deaths = 0
+            context.next_form()
+        return True
+
+    def _simplify_set_up(self) -> bool:
+        """A fresh session was refused that was told nothing yet: drop what we put into its set-up.
+
+        Returns:
+            Whether there was anything, or the same was taken before and may be once more.
+        """
+        session, context = self._session, self._session._context
+        if context.form is SeedForm.ANNOUNCED and context.next_form():
+            return True
+        if not context.plain_set_up:
+            context.plain_set_up = True
+            return True
+        if context.in_set_up:
+            context.tell_less()
+            return True
+        self._bare_refusals += 1
+        return session._connection_log.was_connected and self._bare_refusals == 1
+
+
+def _error_of(tasks: list[asyncio.Task[None]]) -> Exception | None:
+    ended = [task for task in tasks if task.done() and not task.cancelled()]
+    failed = [task.exception() for task in ended]
+    return next((error for error in failed if isinstance(error, Exception)), None)
