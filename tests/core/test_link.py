@@ -348,8 +348,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     def feed(self, fact: f.LinkFact) -> None:
         state = self.line.link.state
-        self.take(self.line.feed(fact))
+        decisions = self.line.feed(fact)
         assert self.line.link.state in MOVES[state][type(fact)]
+        self.take(decisions)
 
     def take(self, decisions: tuple[LinkDecision, ...]) -> None:
         for decision in decisions:
