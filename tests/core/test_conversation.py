@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 
 import hypothesis.strategies as st
@@ -62,6 +63,11 @@ PLAIN_FACTS: list[Callable[[float], Fact]] = [
     f.PlaybackPaused,
     f.PlaybackResumed,
     f.ReplyCancelled,
+    f.InputAwaited,
+    lambda at: f.UserTurnEnded(at, certain=False),
+    lambda at: f.UserSpeechStopped(at, in_turn=False),
+    lambda at: f.WaitStated(at, 3.0),
+    lambda at: f.LoopStalled(at, 1.0),
 ]
 CLAIMS = (f.UserTurnEnded, f.ToolResultDelivered, f.ReplyRequested, f.GenerationOpened)
 
@@ -89,19 +95,32 @@ class Calls(RuleBasedStateMachine):
         self.asked: str | None = None  # the re-drive without outcome
         self.first_audio_due = False
         self.suspected = False
+        self.hedge: str | None = None  # under way
+        self.serving_hedge: str | None = None
+        self.hedged = 0
+        self.hedge_at: float | None = None
 
     # --- the driver ----------------------------------------------------------------------------
 
     def feed(self, fact: Fact) -> None:
         was_open = self.open
         self.note_before(fact)
+        self.hedge_at = self.conversation.hedge_at
         if isinstance(fact, f.GenerationEnded) and fact.generation_id == self.open:
             self.open = None
         decisions = self.conversation.receive(fact)
         if isinstance(fact, f.Connected) and fact.words_lost:
             self.claimed = True
+        self.check_notice()
         self.carry_out(decisions, before=was_open)
         self.take_due()
+
+    def check_notice(self) -> None:
+        """Whoever looks every few seconds misses no hedge."""
+        before, after = self.hedge_at, self.conversation.hedge_at
+        if after is not None and (before is None or after < before):
+            assert BOUNDS.hedge_notice_s is not None
+            assert after >= self.now + BOUNDS.hedge_notice_s - 1e-6
 
     def note_before(self, fact: Fact) -> None:
         """What an independent observer concludes from the fact alone."""
@@ -163,7 +182,8 @@ class Calls(RuleBasedStateMachine):
                 case Redrive():
                     self.check_redrive(decision)
                 case TakeBack():
-                    assert decision.redrive_id == self.asked, "not of what is settled"
+                    asked = (self.asked, self.serving_hedge)
+                    assert decision.redrive_id in asked, "not of what is settled"
                 case RecordOutcome():
                     assert decision.redrive_id == self.asked, "one outcome for each"
                     self.asked = None
@@ -226,23 +246,72 @@ class Calls(RuleBasedStateMachine):
             self.feed(f.Disconnected(self.now))
             self.feed(f.Connected(self.now, knows_turn))
 
+    @precondition(lambda self: self.conversation.hedge_at is not None)
+    @rule()
+    def begin_hedge(self) -> None:
+        at = self.conversation.hedge_at
+        assert at is not None
+        assert self.conversation.link is Link.UP
+        assert not self.speaking
+        assert self.conversation.hedge(at - 0.01) is None
+        if at > self.now:
+            self.wait(at - self.now, 0.0)
+        asked = self.conversation.hedge(self.now)
+        assert (asked is None) == (self.conversation.hedge_at != at)
+        if asked is None:
+            return  # something else was due before
+        assert asked.redrive_id == f"hedge-{self.hedged + 1}"
+        assert (asked.cause == "reply_cut") == (asked.generation_id is not None)
+        assert asked.request_ids or asked.cause != "reply_requested"
+        assert asked.waited_s >= 0
+        before = pickle.dumps(self.conversation)
+        assert self.conversation.hedge(self.now) == asked
+        assert pickle.dumps(self.conversation) == before
+        self.hedge, self.hedged = asked.redrive_id, self.hedged + 1
+        self.feed(f.HedgeBegun(self.now))
+        assert self.conversation.hedge_at is None, "one for each"
+        assert self.conversation.awaits_hedge
+
+    @precondition(lambda self: self.hedge is not None and self.conversation.awaits_hedge)
+    @rule(answers=st.booleans())
+    def hedge_serves(self, answers: bool) -> None:
+        self.permits = 0
+        was_open, hedge = self.open, self.hedge
+        self.note_before(f.Connected(self.now))
+        self.permits = 0
+        decisions = self.conversation.receive(f.Connected(self.now, hedge_id=hedge))
+        assert not [d for d in decisions if isinstance(d, Redrive)], "it is asked already"
+        self.carry_out(decisions, before=was_open)
+        assert not self.conversation.awaits_hedge
+        assert self.open is None
+        self.hedge, self.serving_hedge = None, hedge
+        if answers:
+            self.open_generation("hedge", hedge)
+        self.permits = 1
+
     @rule(kind=st.sampled_from(PLAIN_FACTS))
     def something_happens(self, kind: Callable[[float], Fact]) -> None:
         self.feed(kind(self.now))
 
     @rule(answers=st.sampled_from(["nothing", "redrive", "request"]))
-    def open_generation(self, answers: str) -> None:
+    def open_generation(self, answers: str, hedge: str | None = None) -> None:
         self.made += 1
         name = f"g{self.made}"
-        asked = {"redrive": self.asked, "request": self.requests[-1] if self.requests else None}
+        asked = {
+            "hedge": hedge,
+            "redrive": self.asked,
+            "request": self.requests[-1] if self.requests else None,
+        }
         self.generations.append(name)
         if self.conversation.link is Link.UP:
             before, self.open = self.open, name
             self.unheard_s = min(self.unheard_s, 30.0)
             self.note_before(f.GenerationOpened(self.now, name))
+            self.hedge_at = self.conversation.hedge_at
             decisions = self.conversation.receive(
                 f.GenerationOpened(self.now, name, asked.get(answers))
             )
+            self.check_notice()
             self.carry_out(decisions, before=before)
             self.take_due()
         else:

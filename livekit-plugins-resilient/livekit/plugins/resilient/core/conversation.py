@@ -27,6 +27,7 @@ from .replies import How, Replies
 from .state import (
     LINK_MOVES,
     PHASE_MOVES,
+    Claim,
     Generation,
     Link,
     Liveness,
@@ -61,6 +62,21 @@ _POSTPONING = frozenset(
 )
 
 
+# What accounts for silence up to then, or takes back what was owed.
+_EXPLAINING = frozenset(
+    (
+        f.UserSpeechStopped,
+        f.UserTurnEnded,
+        f.InputAwaited,
+        f.ReplyCancelled,
+        f.ReplyRequestTimedOut,
+        f.ToolResultDelivered,
+        f.ToolCallCancelled,
+        f.PlaybackFinished,
+    )
+)
+
+
 class Conversation:
     """Turn state of one session over all its connections.
 
@@ -82,6 +98,7 @@ class Conversation:
         self._took_at = float("-inf")  # the same, with the time taken out that the loop slept
         self._slept_s = 0.0
         self._judges_from = float("-inf")
+        self._explained_at = float("-inf")  # until then there was a reason to be silent
         self._open: Generation | None = None
         self._speaker: Generation | None = None
         self._unplayed: dict[str, Generation] = {}  # not through the speaker yet, oldest first
@@ -141,13 +158,17 @@ class Conversation:
     @property
     def heard_from(self) -> float | None:
         """From when on the caller has heard all that arrived; None while the speaker holds it."""
+        heard_at = self._heard_all_at()
+        return None if heard_at is None else heard_at + self._slept_s
+
+    def _heard_all_at(self) -> float | None:
         latest = float("-inf")
         for generation in self._unplayed.values():
             heard_at = generation.heard_all_at(self._speaker)
             if heard_at is None:
                 return None
             latest = max(latest, heard_at)
-        return latest + self._slept_s
+        return latest
 
     @property
     def owes_open(self) -> bool:
@@ -173,6 +194,39 @@ class Conversation:
             return None
         return self._replies.left(self._awake(at), words_lost=words_lost)
 
+    @property
+    def hedge_at(self) -> float | None:
+        """From when on another connection is to be asked beside, in monotonic seconds (R24); None
+        for not as things stand, once for each reply that is owed.
+
+        A fact never brings it nearer than `Bounds.hedge_notice_s` to its own time, so that looking
+        that often misses none.
+        """
+        claim = self._claim()
+        at = None if claim is None else self._hedge_deadline(claim)
+        return None if at is None else max(at, self._judges_from) + self._slept_s
+
+    def hedge(self, at: float) -> Redrive | None:
+        """What the hedge is to ask for; changes nothing, so feed `HedgeBegun` next.
+
+        Returns:
+            Its `redrive_id` is what `Connected.hedge_id` and, but for the application's own
+            requests, `GenerationOpened.for_request` are to give back. None where none is due.
+        """
+        hedge_at, claim = self.hedge_at, self._claim()
+        if hedge_at is None or claim is None or hedge_at > at:
+            return None
+        return self._replies.hedge(self._awake(at), claim)
+
+    @property
+    def awaits_hedge(self) -> bool:
+        """Whether the hedge that was begun may still answer first: the connection that serves has
+        given nothing since, the same reply is owed, and the caller does not speak."""
+        if not self._replies.awaits_hedge or self._speech.voice is Voice.SPEAKING:
+            return False
+        claim = self._claim()
+        return claim is not None and claim.hedged
+
     def receive(self, fact: f.Fact) -> tuple[Decision, ...]:
         """Take a fact; returns what to do about it now, in order. Then ask `next_deadline()`.
 
@@ -189,6 +243,8 @@ class Conversation:
         self._link = link
         if type(fact) in _POSTPONING:
             return decisions
+        if type(fact) in _EXPLAINING:
+            self._explained_at = self._took_at
         return decisions + self.due(fact.at)
 
     def next_deadline(self) -> float | None:
@@ -277,6 +333,8 @@ class Conversation:
                 self._follow_interruption(fact)
                 if self._open is not None and fact.generation_id == self._open.id:
                     self._open.advance(fact)
+                    if replies.awaits_hedge and _is_output(fact):
+                        replies.awaits_hedge = False
             case f.GenerationEnded():
                 if fact.ending != "overtaken":
                     self._unended = None
@@ -302,6 +360,7 @@ class Conversation:
                 self._false_alarms = 0
                 if self._link is Link.UP:
                     self._speech.voice = Voice.SPEAKING
+                    self._speech.started_at = at
             case f.UserSpeechStopped():
                 if self._speech.voice is Voice.SPEAKING:
                     self._speech.voice = Voice.PAUSED if fact.in_turn else Voice.QUIET
@@ -310,7 +369,8 @@ class Conversation:
                 self._false_alarms = 0
                 self._speech.voice = Voice.QUIET
                 self._stopped_at = None
-                return replies.turn_ended(at, self._open, certain=fact.certain)
+                spoke_at = self._speech.heard_at
+                return replies.turn_ended(at, self._open, spoke_at, certain=fact.certain)
             case f.InputAwaited():
                 replies.input_awaited()
             case f.ReplyRequested():
@@ -326,6 +386,9 @@ class Conversation:
             case f.WaitStated():
                 if self._liveness is not None:
                     self._liveness.quiet_until = at + fact.seconds
+            case f.HedgeBegun():
+                if self._link is Link.UP:
+                    replies.hedge_begun(at, self._open)
             case f.ToolResultDelivered():
                 replies.result_delivered(at, fact.call_id, fact.expects_reply)
             case f.ToolCallCancelled():
@@ -352,7 +415,7 @@ class Conversation:
         if self._link is not Link.NEW:
             if fact.words_lost:
                 self._replies.words_lost(fact.at)
-            self._replies.reconnected(fact.at, fact.knows_turn)
+            decisions += self._replies.reconnected(fact.at, fact.knows_turn, fact.hedge_id)
             # After a handover at rest nobody waits for the next reply.
             waited_for = self._link is Link.DOWN or self._replies.owes
             self._reconnected_at = fact.at if waited_for else None
@@ -449,7 +512,7 @@ class Conversation:
 
     def _passed_over(self, at: float) -> tuple[Decision, ...]:
         outcome = self._replies.passed_over()
-        if not outcome or self._liveness is None:
+        if outcome is None or self._liveness is None:
             return ()
         # Asked twice it gave nothing twice: another session may know better.
         self._liveness.suspected = "passed_over"
@@ -461,6 +524,7 @@ class Conversation:
         generation, self._open = self._open, None
         if generation is None:
             return ()
+        self._explained_at = at
         if not generation.has_content:
             self._unplayed.pop(generation.id, None)
         outcome = self._replies.closed(at, generation, how, retry_after_s)
@@ -550,6 +614,23 @@ class Conversation:
         asked_at = self._replies.asked_since(unended.at, self._open)
         return watchdogs.unended_deadline(unended, asked_at, self._speech, liveness, self._bounds)
 
+    def _claim(self) -> Claim | None:
+        if self._link is not Link.UP or self._bounds.hedge_after_s is None:
+            return None
+        return self._replies.claim(self._open)
+
+    def _hedge_deadline(self, claim: Claim) -> float | None:
+        heard_at, liveness = self._heard_all_at(), self._liveness
+        if heard_at is None or liveness is None:
+            return None
+        sign_at = float("-inf") if self._open is None else self._open.last_sign_at
+        silent_from = max(
+            heard_at, sign_at, self._explained_at, self._connected_at, self._replies.redriven_at
+        )
+        return watchdogs.hedge_deadline(
+            claim, silent_from, self._speech, liveness.quiet_until, self._bounds
+        )
+
     def _suspicion(self) -> watchdogs.Suspicion | None:
         if self._liveness is None:
             return None
@@ -622,6 +703,12 @@ class Conversation:
             ),
             *outcome,
         )
+
+
+def _is_output(fact: f.Fact) -> bool:
+    if isinstance(fact, f.TextReceived):
+        return not fact.is_caption
+    return isinstance(fact, f.AudioReceived | f.ToolCallOpened)
 
 
 def _name(fact: f.Fact) -> str:

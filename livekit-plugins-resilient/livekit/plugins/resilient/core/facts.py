@@ -20,6 +20,7 @@ __all__ = [
     "Fact",
     "GenerationEnded",
     "GenerationOpened",
+    "HedgeBegun",
     "IllegalFactError",
     "InputAwaited",
     "Interrupted",
@@ -82,12 +83,15 @@ class Connected:
             answers nothing unasked, and for a resume whose handle is older than the turn.
         words_lost: The caller spoke, and the words are in no record that the new session has.
         speaking: The caller speaks, as the application says (push-to-talk); the turn goes on here.
+        hedge_id: The hedge that serves now: it was asked for what is owed, and has begun to answer.
+            Feed its `GenerationOpened` next.
     """
 
     at: float
     knows_turn: bool = False
     words_lost: bool = False
     speaking: bool = False
+    hedge_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +303,13 @@ class WaitStated:
 
     def __post_init__(self) -> None:
         _check_seconds(self, "seconds", self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class HedgeBegun:
+    """Another connection is made beside, to be asked for what `Conversation.hedge()` said."""
+
+    at: float
 
 
 # --- generations -------------------------------------------------------------------------------
@@ -532,6 +543,7 @@ Fact: TypeAlias = (
     | ReplyRequestTimedOut
     | ReplyRefused
     | WaitStated
+    | HedgeBegun
     | GenerationOpened
     | PauseExpected
     | AudioReceived

@@ -250,6 +250,37 @@ SLOWEST_END_S = 2.0
 healthy turn on record, likewise. Source: recorded sessions of Gemini 3.8 (1.7 after the last
 frame, 0.2 before playback ends). Date: 2026-11."""
 
+# --- the answer hedge --------------------------------------------------------------------------
+
+HEDGE_AFTER_S = 8.0
+"""Seconds without any output of a reply that is owed, after which another connection is asked
+beside. Most healthy answers are there by then; those that are not, as late as 16, lose nothing,
+since nobody hears the other one. Source: reports livekit/agents#7184, pipecat-ai/pipecat#4108; the
+length is our choice. Date: 2026-11."""
+
+HEDGE_STALLED_AFTER_S = 6.0
+"""Seconds likewise for a reply that stopped in the middle, from when the caller has heard all that
+arrived of it. Source: our choice; pauses of 5.6 to 9.9 were seen in healthy replies, report
+livekit/agents#7184. Date: 2026-11."""
+
+HEDGE_LASTS_S = 30.0
+"""Seconds after which a hedge that has given nothing is no better than the connection beside it.
+Source: as `SILENT_AFTER_S`. Date: 2026-11."""
+
+SESSIONS_PER_HEDGE = 10
+"""Sessions of a process that share one hedge at a time (count): accounts limit how many may be
+open, and a provider that is slow for one call is slow for many. Source: our choice.
+Date: 2026-11."""
+
+HEDGING_OFF_S = 60.0
+"""Seconds in which no session of a process hedges, once a hedge was refused for quota or rate:
+quotas are counted by the minute. Source: Google's and OpenAI's pages on rate limits.
+Date: 2026-11."""
+
+HEDGE_RETRY_S = 1.0
+"""Seconds between two looks for a free place where other sessions hedge. Source: our choice.
+Date: 2026-11."""
+
 # --- liveness ----------------------------------------------------------------------------------
 
 GEMINI_LIVENESS_TIMEOUT_S = 25.0
@@ -359,6 +390,8 @@ class Bounds:
         silent_after_s: For a reply's first output.
         working_after_s: In place of the last two, where the provider may be at work; where it is
             shorter than they are, they hold.
+        hedge_after_s: For a reply's first output, before another connection is asked beside.
+        hedge_stalled_after_s: For more of a reply that stopped, all heard, likewise.
         liveness_timeout_s: Without a byte.
         reply_silent_after_s: Without a message since a reply was requested.
         unheard_after_s: Without any sign of life since the caller has been quiet, where pings are
@@ -375,8 +408,16 @@ class Bounds:
     stalled_after_s: float | None = STALLED_AFTER_S
     silent_after_s: float | None = SILENT_AFTER_S
     working_after_s: float = WORKING_AFTER_S
+    hedge_after_s: float | None = HEDGE_AFTER_S
+    hedge_stalled_after_s: float = HEDGE_STALLED_AFTER_S
     liveness_timeout_s: float | None = GEMINI_LIVENESS_TIMEOUT_S
     reply_silent_after_s: float | None = None
     unheard_after_s: float | None = UNHEARD_AFTER_S
     deaf_after_s: float = GEMINI_DEAF_AFTER_S
     speech_quiet_s: float = SPEECH_QUIET_S
+
+    @property
+    def hedge_notice_s(self) -> float | None:
+        """Seconds that lie at least between what makes a hedge due and its time; None for none."""
+        after_s = self.hedge_after_s
+        return None if after_s is None else min(after_s, self.hedge_stalled_after_s)

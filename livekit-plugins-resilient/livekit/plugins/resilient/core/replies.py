@@ -8,7 +8,7 @@ from . import facts as f
 from . import watchdogs
 from .decisions import RecordOutcome, Redrive, RedriveCause, RedriveResult, TakeBack
 from .limits import TIMES_PUT_OFF, Bounds
-from .state import Edge, Generation, Owed, Phase, Question, Speech
+from .state import Claim, Edge, Generation, Owed, Phase, Question, Speech
 
 __all__ = ["How", "Replies"]
 
@@ -33,18 +33,30 @@ class Replies:
         self._edge: Edge | None = None
         self._question: Question | None = None
         self._redrives = 0
+        self.redriven_at = float("-inf")
+        """When the last re-drive was asked for."""
+        self._hedges = 0
+        self._hedge: Question | None = None  # the last one since the connection began to serve
+        self._hedged_at = float("-inf")
+        self._hedged: set[str] = set()  # of the requests
+        self.awaits_hedge = False
+        """Whether it is under way, and the connection that serves has given nothing since."""
         self.owed: Owed | None = None
 
     # --- what makes a reply owed, or takes it back ----------------------------------------------
 
-    def turn_ended(self, at: float, open_: Generation | None, *, certain: bool = True) -> Outcomes:
+    def turn_ended(
+        self, at: float, open_: Generation | None, spoke_at: float, *, certain: bool = True
+    ) -> Outcomes:
         """The caller's new turn supersedes whatever was owed before it; words that may be no new
-        turn only what is as doubtful."""
+        turn only what is as doubtful. `spoke_at` is when the caller was last heard: without a
+        sound since a hedge it is the turn of which that was asked."""
         is_doubtful = self.owed is None or not self.owed.certain
         if not certain and (self._requests or self._calls or not is_doubtful):
             return ()
         answer = open_.id if open_ is not None and open_.phase is Phase.SILENT else None
-        self.owed = Owed("unanswered_turn", at, certain=certain, answer=answer)
+        hedged = self.owed is not None and self.owed.hedged and spoke_at <= self._hedged_at
+        self.owed = Owed("unanswered_turn", at, certain=certain, answer=answer, hedged=hedged)
         self._drop_edge()
         return self._settle_question("superseded")
 
@@ -73,17 +85,23 @@ class Replies:
     def cancelled(self, request_id: str | None) -> Outcomes:
         if request_id is None:
             self._requests.clear()
+            self._hedged.clear()
             self.owed = self._edge = None
             return self._settle_question("superseded")
-        self._requests.pop(request_id, None)
+        self._forget(request_id)
         if self.owed is not None and self.owed.request_id == request_id:
             self.owed = None
         return self._settle_question("superseded", request_id)
 
     def timed_out(self, request_id: str) -> Outcomes:
         """The application was told; the caller's own turn, if there is one, stays owed."""
-        self._requests.pop(request_id, None)
+        self._forget(request_id)
         return self._settle_question("failed", request_id)
+
+    def _forget(self, request_id: str) -> bool:
+        """A request is pending no more; returns whether it was."""
+        self._hedged.discard(request_id)
+        return self._requests.pop(request_id, None) is not None
 
     def refused(self, fact: f.ReplyRefused, open_: Generation | None) -> Outcomes:
         """The open question, or the caller's turn, gets no reply now, but as soon as it can."""
@@ -125,11 +143,12 @@ class Replies:
         """Whether a generation is to settle what is surely owed."""
         return self.owed is not None and self.owed.certain and self.owed.answer == generation.id
 
-    def passed_over(self) -> Outcomes:
-        """A turn was ended in which nothing began: the re-drive, if one has had no reply yet."""
+    def passed_over(self) -> Outcomes | None:
+        """A turn was ended in which nothing began: the re-drive, if one has had no reply yet;
+        None for none."""
         question = self._question
         if question is None or question.generation_id is not None or question.request_ids:
-            return ()
+            return None
         return self._settle_question("failed")
 
     def opened(self, generation: Generation, for_request: str | None) -> None:
@@ -138,16 +157,19 @@ class Replies:
         asked = question is not None and question.asked(for_request)
         if question is not None and asked:
             question.generation_id = generation.id
-        if for_request is not None and self._requests.pop(for_request, None) is not None:
+        hedged = for_request in self._hedged
+        if for_request is not None and self._forget(for_request):
             self.owed = Owed(
                 "reply_requested",
                 generation.opened_at,
                 request_id=for_request,
                 retried=asked,
+                hedged=hedged,
             )
         if self.owed is not None and self.owed.answer is None:
             self.owed.answer = generation.id
         generation.retried = self.owed is not None and self.owed.retried
+        generation.hedged = self.owed is not None and self.owed.hedged
 
     def heard(self, generation: Generation) -> Outcomes:
         """The caller hears a generation: that settles what it answers."""
@@ -211,7 +233,13 @@ class Replies:
         elif how in ("cut", "failed", "expired") and generation.phase is not Phase.COMPLETE:
             if mine or (owed is None and not generation.by_caption):  # else a newer claim stands
                 if generation.has_content and not generation.by_caption:
-                    self.owed = Owed("reply_cut", at, cut=generation, retried=generation.retried)
+                    self.owed = Owed(
+                        "reply_cut",
+                        at,
+                        cut=generation,
+                        retried=generation.retried,
+                        hedged=generation.hedged,
+                    )
                 self._fail(at, by_provider=how == "failed", retry_after_s=retry_after_s)
         elif to_hear:
             return ()  # what becomes of it shows at the speaker
@@ -269,13 +297,29 @@ class Replies:
             return ()
         return self._settle_question("failed")
 
-    def reconnected(self, at: float, knows_turn: bool) -> None:
-        """Latch an edge, if something is owed across it; it replaces one that is unspent."""
+    def reconnected(self, at: float, knows_turn: bool, hedge_id: str | None = None) -> Outcomes:
+        """Latch an edge, if something is owed across it; it replaces one that is unspent. A hedge
+        was asked before it served."""
         self._edge = None
+        hedge, self._hedge, self.awaits_hedge = self._hedge, None, False
+        if hedge is not None and hedge.redrive_id == hedge_id:
+            return self._hedge_serves(at, hedge)
         unanswered = self.owed is not None and self.owed.answer is None
         if unanswered or self._requests:
             knows = knows_turn and not (self.owed and self.owed.cause == "user_words_lost")
             self._edge = Edge(at, knows, tuple(self._requests))
+        return ()
+
+    def _hedge_serves(self, at: float, hedge: Question) -> Outcomes:
+        outcomes = self._settle_question("superseded")
+        self._question = hedge
+        hedge.at = at
+        if self.owed is not None and self.owed.hedged:
+            self.owed.retried = True
+        # Of later ones it knows nothing.
+        if others := tuple(r for r in self._requests if r not in hedge.request_ids):
+            self._edge = Edge(at, False, others)
+        return outcomes
 
     def _drop_edge(self) -> None:
         """Spend it, but for requests that it still has to re-issue."""
@@ -350,6 +394,7 @@ class Replies:
         since = self._edge.at if self._edge is not None else owed.since if owed is not None else now
         self._edge = None
         self._redrives += 1
+        self.redriven_at = now
         if owed is not None:
             owed.retried = True
         cause: RedriveCause = "reply_requested"
@@ -373,6 +418,65 @@ class Replies:
             return None
         return _redrive("", owed.cause, now, now - owed.since, (), owed.cut)
 
+    # --- the hedge ------------------------------------------------------------------------------
+
+    def claim(self, open_: Generation | None) -> Claim | None:
+        """What another connection would be asked for, as things stand; None for nothing that is
+        surely owed, that a tool or an interruption does not explain, and that was not put off."""
+        if self._calls or (open_ is not None and open_.interrupted):
+            return None
+        if self._requests:
+            oldest, since = next(iter(self._requests.items()))
+            ids = tuple(self._requests)
+            return Claim("reply_requested", since, ids, hedged=oldest in self._hedged)
+        owed, at_work = self.owed, self._at_work(open_)
+        if not self._bounds.redrive:
+            return None
+        if at_work is not None and (owed is None or owed.answer == at_work.id):
+            if at_work.cancelled or at_work.cut_in:
+                return None
+            if at_work.has_content:
+                since, hedged = at_work.opened_at, at_work.hedged
+                return Claim("reply_cut", since, cut=at_work, stopped=True, hedged=hedged)
+        if owed is None or not owed.certain or owed.puts_off:
+            return None
+        if owed.answer is not None and (at_work is None or owed.answer != at_work.id):
+            return None  # it is complete, and only has to be heard
+        since = owed.since if owed.failed_at is None else max(owed.since, owed.failed_at)
+        ids = () if owed.request_id is None else (owed.request_id,)
+        return Claim(owed.cause, since, ids, owed.cut, hedged=owed.hedged)
+
+    def _at_work(self, open_: Generation | None) -> Generation | None:
+        """The open generation, if it is a reply of which more is to come."""
+        if open_ is None or open_.phase not in (Phase.SILENT, Phase.PRODUCING):
+            return None
+        return None if open_.by_caption and not self.waits_for(open_) else open_
+
+    def hedge(self, now: float, claim: Claim) -> Redrive:
+        """What a hedge is to ask for; changes nothing."""
+        waited_s, ids = now - claim.since, claim.request_ids
+        return _redrive(self._next_hedge, claim.cause, now, waited_s, ids, claim.cut)
+
+    def hedge_begun(self, at: float, open_: Generation | None) -> None:
+        claim = self.claim(open_)
+        if claim is None or claim.hedged:
+            return
+        self._hedge = Question(self._next_hedge, at, claim.request_ids, is_hedge=True)
+        self._hedges += 1
+        self._hedged_at, self.awaits_hedge = at, True
+        if self._requests:
+            self._hedged.update(self._requests)
+            return
+        owed, at_work = self.owed, self._at_work(open_)
+        if at_work is not None and (owed is None or owed.answer == at_work.id):
+            at_work.hedged = True
+        if owed is not None:
+            owed.hedged = True
+
+    @property
+    def _next_hedge(self) -> str:
+        return f"hedge-{self._hedges + 1}"
+
     def failure_deadline(self) -> float | None:
         """When to call `give_up()`: no reply of any kind followed the re-drive."""
         if self._question is None:
@@ -395,6 +499,8 @@ class Replies:
         elif about is not None and not question.asked(about):
             return ()
         self._question = None
+        if question.is_hedge:
+            return ()
         return (RecordOutcome(question.redrive_id, result),)
 
 

@@ -19,6 +19,7 @@ from .decisions import DeathSign, RedriveCause
 __all__ = [
     "LINK_MOVES",
     "PHASE_MOVES",
+    "Claim",
     "Edge",
     "Generation",
     "Link",
@@ -196,6 +197,7 @@ class Generation:
     position_s: float = 0.0  # heard at running_at, or where it stands still
     running_at: float | None = None
     finished_at: float | None = None
+    hedged: bool = False
 
     @property
     def interrupted(self) -> bool:
@@ -298,7 +300,7 @@ class Owed:
     that one failed it, `by_provider` that the provider had ended it: with nothing in it, or as
     failed, so that it deserves a moment before the next try: `retry_after_s`, where the provider
     said how long. `puts_off` counts how often it did. Where it is not `certain` to be owed,
-    silence is no fault.
+    silence is no fault. `hedged` says whether another connection was asked for it beside.
     """
 
     cause: RedriveCause
@@ -312,6 +314,22 @@ class Owed:
     retry_after_s: float | None = None
     puts_off: int = 0
     retried: bool = False
+    hedged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What another connection would be asked for; `since` is when it became owed.
+
+    `stopped` says that the reply had begun, and `hedged` that another one was asked before.
+    """
+
+    cause: RedriveCause
+    since: float
+    request_ids: tuple[str, ...] = ()
+    cut: Generation | None = None
+    stopped: bool = False
+    hedged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,12 +343,13 @@ class Edge:
 
 @dataclass(slots=True)
 class Question:
-    """A re-drive of which the outcome is open."""
+    """A re-drive of which the outcome is open, or a hedge, of which the link tells it."""
 
     redrive_id: str
     at: float
     request_ids: tuple[str, ...]
     generation_id: str | None = None
+    is_hedge: bool = False
 
     def asked(self, request_id: str | None) -> bool:
         """Whether a reply for `request_id` is a reply to it."""
@@ -342,8 +361,14 @@ class Speech:
     """The caller's voice: by the provider's detection, and by the last sign of it at all."""
 
     voice: Voice = Voice.QUIET
+    started_at: float = float("-inf")
     paused_at: float = 0.0
     last_at: float | None = None
+
+    @property
+    def heard_at(self) -> float:
+        """When the caller was last heard to begin, or to speak; -inf for never."""
+        return self.started_at if self.last_at is None else max(self.started_at, self.last_at)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from .limits import (
     SLOWEST_PONG_S,
     Bounds,
 )
-from .state import Edge, Generation, Liveness, Owed, Phase, Question, Speech, Unended, Voice
+from .state import Claim, Edge, Generation, Liveness, Owed, Phase, Question, Speech, Unended, Voice
 
 __all__ = [
     "Suspicion",
@@ -25,6 +25,7 @@ __all__ = [
     "failure_deadline",
     "finalise_deadline",
     "finalise_reason",
+    "hedge_deadline",
     "liveness_deadline",
     "redrive_deadline",
     "unended_deadline",
@@ -100,10 +101,31 @@ def redrive_deadline(
         return None
     if speech.voice is Voice.PAUSED:
         due = max(due, speech.paused_at + bounds.redrive_after_s)
-    if speech.last_at is not None:
-        quiet_at = speech.last_at + bounds.speech_quiet_s
-        due = max(due, min(quiet_at, due + HINT_TRUST_S))
-    return due
+    return _once_quiet(due, speech, bounds)
+
+
+def hedge_deadline(
+    claim: Claim, silent_from: float, speech: Speech, quiet_until: float, bounds: Bounds
+) -> float | None:
+    """When another connection is to be asked beside.
+
+    `silent_from` is when something last accounted for the silence, `quiet_until` the end of the
+    wait that the provider stated, if it did: such a reply is never hedged.
+    """
+    if bounds.hedge_after_s is None or claim.hedged or quiet_until > claim.since:
+        return None
+    if speech.voice is Voice.SPEAKING:
+        return None
+    after_s = bounds.hedge_stalled_after_s if claim.stopped else bounds.hedge_after_s
+    return _once_quiet(max(claim.since, silent_from) + after_s, speech, bounds)
+
+
+def _once_quiet(due: float, speech: Speech, bounds: Bounds) -> float:
+    """A deadline, held back while the microphone sounds like speech; noise may never end."""
+    if speech.last_at is None:
+        return due
+    quiet_at = speech.last_at + bounds.speech_quiet_s
+    return max(due, min(quiet_at, due + HINT_TRUST_S))
 
 
 def edge_deadline(edge: Edge, bounds: Bounds) -> float:
