@@ -14,31 +14,45 @@ from livekit.plugins.resilient.core import link_facts as f
 from livekit.plugins.resilient.core.budget import BudgetLimits
 from livekit.plugins.resilient.core.facts import IllegalFactError
 from livekit.plugins.resilient.core.handover import RenewalLimits, Rest
-from livekit.plugins.resilient.core.limits import FIRST_REDIAL_S, LEAST_MARGIN_S
+from livekit.plugins.resilient.core.hedging import HedgeAllowance, Hedging
+from livekit.plugins.resilient.core.limits import (
+    FIRST_REDIAL_S,
+    HEDGE_LASTS_S,
+    HEDGE_RETRY_S,
+    HEDGING_OFF_S,
+    LEAST_MARGIN_S,
+)
 from livekit.plugins.resilient.core.link import (
     MOVES,
     Dial,
     DialBeside,
     DropSuccessor,
     GiveUp,
+    Hedge,
     Leave,
     Link,
     LinkDecision,
     LinkLimits,
+    RecordHedge,
     State,
     Switch,
 )
 
 CONNECT_S, DEADLINE_S, HEALTHY_S, RETRY_S = 10.0, 60.0, 10.0, 1.0
+NOTICE_S = 6.0
 ALWAYS = -math.inf
 FACTS: tuple[type[f.LinkFact], ...] = get_args(f.LinkFact)
 
 
 class Line:
-    """A link, and a conversation that rests as it is told."""
+    """A link, and a conversation that rests as it is told, and is slow as it is told."""
 
     def __init__(
-        self, *, renewal: RenewalLimits | None = None, max_redials: int | None = None
+        self,
+        *,
+        renewal: RenewalLimits | None = None,
+        max_redials: int | None = None,
+        allowance: HedgeAllowance | None = None,
     ) -> None:
         budget = BudgetLimits(
             connect_timeout_s=CONNECT_S,
@@ -51,7 +65,11 @@ class Line:
         )
         limits = LinkLimits(budget=budget, margin_s=2.0, renewal=renewal, retry_s=RETRY_S)
         self.rests_from: float | None = ALWAYS
-        self.link = Link(limits, lambda: Rest(self.rests_from))
+        self.hedge_at: float | None = None
+        hedging = None
+        if allowance is not None:
+            hedging = Hedging(lambda: self.hedge_at, NOTICE_S, allowance.join())
+        self.link = Link(limits, lambda: Rest(self.rests_from), hedging)
 
     def feed(self, *facts: f.LinkFact) -> tuple[LinkDecision, ...]:
         """What the last one leads to."""
@@ -77,7 +95,7 @@ def up(at: float = 0.0, **given: object) -> Line:
 
 def line_in(state: State) -> Line:
     """One that got there in order, at 0."""
-    line = Line()
+    line = Line(allowance=HedgeAllowance())
     if state is State.IDLE:
         return line
     if state is State.OVER:
@@ -95,6 +113,9 @@ def line_in(state: State) -> Line:
     line.feed(f.Restored(0.0))
     if state is State.HANDING_OVER:
         line.feed(f.Suspected(0.0))
+        line.link.due(0.0)
+    if state is State.HEDGING:
+        line.hedge_at = 0.0
         line.link.due(0.0)
     return line
 
@@ -333,6 +354,176 @@ def test_connections_that_announce_their_end_at_once_are_kept_a_while() -> None:
     line.feed(f.Progressed(140.0))
 
 
+# -- asking another one beside
+
+
+def slow(at: float = 20.0, **given: object) -> Line:
+    """One whose answer is due to be hedged then."""
+    given.setdefault("allowance", HedgeAllowance())
+    line = up(0.0, **given)
+    line.hedge_at = at
+    return line
+
+
+def hedging(**given: object) -> Line:
+    line = slow(20.0, **given)
+    assert line.link.due(20.0) == (Hedge(),)
+    line.hedge_at = None  # once for each reply
+    return line
+
+
+def hedges_of(line: Line) -> HedgeAllowance:
+    assert line.link._hedging is not None
+    return line.link._hedging.seat._allowance
+
+
+def test_a_slow_answer_is_asked_of_another_one() -> None:
+    line = slow(5.0)
+    line.rests_from = None
+    assert line.jump() == (5.0, (Hedge(),))
+    assert line.link.state is State.HEDGING
+
+
+def test_it_looks_often_enough_and_never_sooner() -> None:
+    line = up(allowance=HedgeAllowance())
+    assert line.jump() == (NOTICE_S, ())
+    assert line.jump() == (2 * NOTICE_S, ())
+    line.hedge_at = 2.5 * NOTICE_S
+    assert line.jump() == (2.5 * NOTICE_S, (Hedge(),))
+    never = up()
+    never.hedge_at = 1.0
+    assert never.link.next_deadline() is None
+
+
+def test_whichever_answers_first_serves() -> None:
+    line = hedging()
+    assert line.feed(f.HedgeAnswered(21.0)) == (Switch(),)
+    assert line.feed(f.Switched(21.0)) == (RecordHedge("served"),)
+    assert line.link.state is State.UP
+    line = hedging()
+    assert line.feed(f.HedgeUnneeded(21.0)) == (DropSuccessor(), RecordHedge("false_alarm"))
+    assert line.link.state is State.UP
+    assert line.feed(f.HedgeAnswered(21.1)) == (), "too late"
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_hedge_that_fails_leaves_the_line_as_it_was(refused: bool) -> None:
+    line = hedging()
+    allowance = hedges_of(line)
+    result = RecordHedge("refused" if refused else "failed")
+    assert line.feed(f.HedgeFailed(21.0, refused_for_quota=refused)) == (result,)
+    assert line.link.state is State.UP
+    line.hedge_at = 25.0
+    assert (line.link.due(25.0) == (Hedge(),)) is not refused
+    other = slow(allowance=allowance)
+    other.link.due(26.0)
+    off_until = 21.0 + HEDGING_OFF_S if refused else 26.0 + HEDGE_RETRY_S
+    assert other.link._hedge_at() == off_until
+
+
+def test_one_that_answers_nothing_either_is_dropped() -> None:
+    line = hedging()
+    at, decisions = line.jump()
+    assert at == 20.0 + HEDGE_LASTS_S
+    assert decisions == (DropSuccessor(), RecordHedge("failed"))
+
+
+def test_where_others_hedge_it_looks_again() -> None:
+    first = hedging()
+    second = slow(allowance=hedges_of(first))
+    assert second.jump() == (6.0, ())
+    assert second.jump() == (12.0, ())
+    assert second.jump() == (18.0, ())
+    assert second.jump() == (20.0, ())
+    assert second.jump() == (20.0 + HEDGE_RETRY_S, ())
+    first.feed(f.HedgeUnneeded(21.5))
+    assert second.jump() == (20.0 + 2 * HEDGE_RETRY_S, (Hedge(),))
+
+
+def test_a_connection_that_is_to_be_left_ends_the_hedge_first() -> None:
+    line = hedging()
+    line.rests_from = None
+    line.feed(f.Suspected(22.0))
+    assert line.jump() == (22.0, (DropSuccessor(), RecordHedge("superseded")))
+    assert line.jump() == (22.0, (DialBeside(22.0),))
+    line = hedging()
+    line.rests_from = None
+    line.feed(f.EndAnnounced(22.0, 30.0, 0.0))
+    leave_by = 30.0 - LEAST_MARGIN_S
+    assert line.jump() == (leave_by, (DropSuccessor(), RecordHedge("superseded")))
+    assert line.jump() == (leave_by, (DialBeside(leave_by),))
+
+
+def test_a_suspected_connection_is_replaced_and_not_hedged() -> None:
+    line = slow()
+    line.feed(f.Suspected(20.0))
+    assert line.link.due(20.0) == (DialBeside(20.0),)
+    line = slow(5.0)
+    line.feed(f.EndAnnounced(4.0, 50.0, 0.0))
+    line.link.due(4.0)
+    line.feed(f.SuccessorFailed(4.8), f.Suspected(4.9))
+    assert line.jump() == (4.8 + RETRY_S, (DialBeside(4.8 + RETRY_S),))
+
+
+def test_a_refused_overlap_says_nothing_of_a_session_of_its_own() -> None:
+    line = slow()
+    line.feed(f.Suspected(1.0))
+    line.link.due(1.0)
+    line.feed(f.SuccessorFailed(2.0, refuses_overlap=True))
+    line.feed(f.LineLeft(2.0), f.DialAnswered(2.0), f.Restored(2.0))
+    assert not line.link.overlaps
+    line.link.due(20.0)
+    assert line.link.state is State.HEDGING
+
+
+def test_a_line_that_is_lost_or_left_takes_the_hedge_with_it() -> None:
+    line = hedging()
+    assert line.feed(f.LineLost(22.0, 0.0)) == (RecordHedge("superseded"),)
+    assert line.link.state is State.BACKING_OFF
+    line = hedging()
+    assert line.feed(f.LineLeft(22.0)) == (RecordHedge("superseded"), Dial(CONNECT_S))
+    line = hedging(max_redials=0)
+    assert line.feed(f.LineLost(22.0, 0.0)) == (RecordHedge("superseded"), GiveUp(22.0))
+
+
+def test_a_line_that_is_given_up_while_it_hedges_says_so() -> None:
+    line = slow()
+    line.feed(f.AnswerOwed(0.0), f.OtherModelSeen(0.0, 0.0), f.LineLost(10.0, 0.0))
+    line.link.due(10.0)
+    line.feed(f.DialAnswered(10.0), f.Restored(10.0))
+    line.link.due(20.0)
+    assert line.link.state is State.HEDGING
+    assert line.feed(f.Suspected(21.0)) == (RecordHedge("superseded"), GiveUp(10.0))
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        f.HedgeAnswered(21.0),
+        f.HedgeFailed(21.0),
+        f.HedgeUnneeded(21.0),
+        f.LineLost(21.0, 0.0),
+        f.LineLeft(21.0),
+        f.Closed(21.0),
+    ],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_its_place_is_free_however_it_ends(fact: f.LinkFact) -> None:
+    line = hedging()
+    allowance = hedges_of(line)
+    assert allowance.hedging == 1
+    if Switch() in line.feed(fact):
+        line.feed(f.Switched(fact.at))
+    assert allowance.hedging == 0
+    assert allowance.sessions == (0 if isinstance(fact, f.Closed) else 1)
+
+
+def test_a_line_that_is_given_up_is_no_session_any_more() -> None:
+    line = slow(max_redials=0)
+    line.feed(f.LineLost(10.0, 0.0))
+    assert hedges_of(line).sessions == 0
+
+
 # -- what holds in any order
 
 
@@ -341,8 +532,10 @@ class AnyOrder(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.line = Line()
+        self.allowance = HedgeAllowance()
+        self.line = Line(allowance=self.allowance)
         self.now = 0.0
+        self.hedging = False  # one is under way, and its outcome is open
         self.given_up = 0
         self.progressed_at = 0.0
 
@@ -362,11 +555,20 @@ class AnyOrder(RuleBasedStateMachine):
                 case DialBeside():
                     assert state is State.HANDING_OVER
                     assert decision.leave_by >= self.now
+                case Hedge():
+                    assert state is State.HEDGING
+                    assert not self.hedging
+                    self.hedging = True
+                    self.line.hedge_at = None
+                case RecordHedge():
+                    assert self.hedging, "one outcome for each"
+                    assert state is not State.HEDGING
+                    self.hedging = False
                 case Switch():
-                    assert state is State.HANDING_OVER
+                    assert state in (State.HANDING_OVER, State.HEDGING)
                     self.take(self.line.feed(f.Switched(self.now)))
                 case DropSuccessor():
-                    assert state is State.UP
+                    assert state in (State.UP, State.HEDGING)
                 case Leave():
                     self.take(self.line.feed(f.LineLeft(self.now)))
                 case GiveUp():
@@ -400,6 +602,29 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(rests_from=st.one_of(st.none(), st.just(ALWAYS)))
     def the_conversation_moves(self, rests_from: float | None) -> None:
         self.line.rests_from = rests_from
+
+    @rule(after_s=st.one_of(st.none(), st.floats(NOTICE_S, 20.0)))
+    def an_answer_is_slow(self, after_s: float | None) -> None:
+        self.line.hedge_at = None if after_s is None else self.now + after_s
+
+    @invariant()
+    def a_place_is_taken_while_it_hedges_and_no_longer(self) -> None:
+        state = self.line.link.state
+        assert self.allowance.hedging == (state is State.HEDGING)
+        assert self.allowance.sessions == (state is not State.OVER)
+        assert self.hedging == (state is State.HEDGING) or state is State.OVER
+
+    @invariant()
+    def no_hedge_is_late(self) -> None:
+        at = self.line.hedge_at
+        if at is not None and self.line.link.state is State.UP and at > self.now:
+            deadline = self.line.link.next_deadline()
+            assert deadline is not None
+            assert deadline <= at or self.line.link.is_suspected or self.held_back_until >= deadline
+
+    @property
+    def held_back_until(self) -> float:
+        return self.line.link._hedge_from
 
     @invariant()
     def it_gives_up_once(self) -> None:

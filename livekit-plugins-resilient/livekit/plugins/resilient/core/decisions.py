@@ -11,6 +11,7 @@ __all__ = [
     "Decision",
     "FinaliseGeneration",
     "FinaliseReason",
+    "HedgeResult",
     "RecordFirstAudio",
     "RecordOutcome",
     "Redrive",
@@ -40,6 +41,11 @@ FinaliseReason: TypeAlias = Literal["interrupted", "complete", "stalled", "silen
 """No terminal event came: after an interruption; after complete output was heard; after a stream
 stalled and all of it was heard; and nothing had been produced at all, or nothing but captions,
 which are owed no reply."""
+
+HedgeResult: TypeAlias = Literal["served", "false_alarm", "superseded", "refused", "failed"]
+"""It answered first and serves; the connection that serves answered first, or nobody waited for an
+answer any more; that one was lost or left meanwhile; the provider refused it for quota or rate; it
+could not be made, or gave no answer either."""
 
 DeathSign: TypeAlias = Literal[
     "nothing_arrived", "reply_silent", "caller_unheard", "passed_over", "turn_unended"

@@ -10,15 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, TypeAlias
+from typing import Final
 
 from typing_extensions import assert_never  # typing has it from 3.11 on
 
 from . import link_facts as f
 from .budget import Budget, BudgetLimits
+from .decisions import HedgeResult
 from .facts import IllegalFactError
 from .handover import Backoff, Leaving, RenewalLimits, Rest
-from .limits import OVERLAP_RETRY_S
+from .hedging import Hedging
+from .limits import HEDGE_LASTS_S, OVERLAP_RETRY_S
+from .link_decisions import (
+    Dial,
+    DialBeside,
+    DropSuccessor,
+    GiveUp,
+    Hedge,
+    Leave,
+    LinkDecision,
+    RecordHedge,
+    Switch,
+)
 
 __all__ = [
     "MOVES",
@@ -26,10 +39,12 @@ __all__ = [
     "DialBeside",
     "DropSuccessor",
     "GiveUp",
+    "Hedge",
     "Leave",
     "Link",
     "LinkDecision",
     "LinkLimits",
+    "RecordHedge",
     "State",
     "Switch",
 ]
@@ -40,7 +55,8 @@ class State(Enum):
 
     IDLE: not opened. DIALLING: no connection serves, one is being made. RESTORING: it is made and
     is being told the call. UP: it serves. HANDING_OVER: it serves, and the next one is being made
-    beside it. BACKING_OFF: none serves, the next dial waits. OVER: closed, or given up.
+    beside it. HEDGING: it serves and has not answered, and another one is asked beside it.
+    BACKING_OFF: none serves, the next dial waits. OVER: closed, or given up.
     """
 
     IDLE = auto()
@@ -48,59 +64,10 @@ class State(Enum):
     RESTORING = auto()
     UP = auto()
     HANDING_OVER = auto()
+    HEDGING = auto()
     BACKING_OFF = auto()
     OVER = auto()
 
-
-@dataclass(frozen=True, slots=True)
-class Dial:
-    """Make a connection; no other serves.
-
-    Attributes:
-        within_s: Seconds that it may take, up to the provider's first answer.
-    """
-
-    within_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class DialBeside:
-    """Make a connection beside the one that serves, and bring it up to date.
-
-    Attributes:
-        leave_by: When the one that serves must have been left.
-    """
-
-    leave_by: float
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """Have the connection that was made beside serve, and close the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class DropSuccessor:
-    """Close the connection that was made beside: it is not needed now, or knows too little."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Close the connection that serves; the next one is made after it."""
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """Tell the application of the final error; the line is over.
-
-    Attributes:
-        since: When the call lost its line.
-    """
-
-    since: float
-
-
-LinkDecision: TypeAlias = Dial | DialBeside | Switch | DropSuccessor | Leave | GiveUp
 
 _KEPT: Final = (
     f.AnswerOwed,
@@ -110,6 +77,9 @@ _KEPT: Final = (
     f.Suspected,
     f.SuspicionCleared,
     f.EndAnnounced,
+    f.HedgeAnswered,
+    f.HedgeFailed,
+    f.HedgeUnneeded,
 )
 """Facts that are taken, or late and ignored, in any state."""
 
@@ -154,6 +124,16 @@ MOVES: Final[Mapping[State, Mapping[type[f.LinkFact], frozenset[State]]]] = {
         f.LineLeft: frozenset({State.DIALLING}),
         f.Closed: frozenset({State.OVER}),
     },
+    State.HEDGING: {
+        **_stays(State.HEDGING),
+        f.Suspected: frozenset({State.HEDGING, State.OVER}),
+        f.HedgeFailed: frozenset({State.UP}),
+        f.HedgeUnneeded: frozenset({State.UP}),
+        f.Switched: frozenset({State.UP}),
+        f.LineLost: frozenset({State.BACKING_OFF, State.OVER}),
+        f.LineLeft: frozenset({State.DIALLING}),
+        f.Closed: frozenset({State.OVER}),
+    },
     State.BACKING_OFF: {
         **_stays(State.BACKING_OFF),
         f.Closed: frozenset({State.OVER}),
@@ -164,7 +144,7 @@ MOVES: Final[Mapping[State, Mapping[type[f.LinkFact], frozenset[State]]]] = {
     },
 }
 """The states that a fact may lead to; one without an entry is illegal there. Time leads on from
-UP (to HANDING_OVER) and BACKING_OFF (to DIALLING) as well."""
+UP (to HANDING_OVER or HEDGING), HEDGING (to UP) and BACKING_OFF (to DIALLING) as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,11 +173,17 @@ class Link:
     Args:
         limits: Of the line.
         rest: Tells whether the conversation rests.
+        hedging: What it needs to hedge; None for never. Its seat is left when the line is over.
     """
 
-    def __init__(self, limits: LinkLimits, rest: Callable[[], Rest]) -> None:
+    def __init__(
+        self, limits: LinkLimits, rest: Callable[[], Rest], hedging: Hedging | None = None
+    ) -> None:
         self._limits = limits
         self._rest = rest
+        self._hedging = hedging
+        self._hedge_from = self._hedged_at = float("-inf")
+        self._looked_at = float("-inf")
         self._state = State.IDLE
         self._now = float("-inf")
         self._budget = Budget(limits.budget)
@@ -232,14 +218,19 @@ class Link:
     @property
     def watches_from(self) -> float | None:
         """From when on `next_deadline` changes with the conversation; None for not at all."""
-        return self._leaving.since if self._state is State.UP else None
+        return self._leaving.since if self._state in (State.UP, State.HEDGING) else None
 
     def next_deadline(self) -> float | None:
-        """When to call `due`; None for not before the next fact."""
+        """When to call `due`; None for not before the next fact.
+
+        What makes a hedge due needs not be told: every few seconds of UP it is time for a look.
+        """
         if self._state is State.BACKING_OFF:
             return self._redial_at
         if self._state is State.UP:
-            return self._leave_at()
+            return _earliest(self._leave_at(), self._hedge_at(), self._look_at())
+        if self._state is State.HEDGING:
+            return _earliest(self._leave_at(), self._hedged_at + HEDGE_LASTS_S)
         return None
 
     def due(self, now: float) -> tuple[LinkDecision, ...]:
@@ -249,6 +240,12 @@ class Link:
             return ()
         if self._state is State.BACKING_OFF:
             return self._dial(now)
+        leave_at = self._leave_at()
+        leaves = leave_at is not None and leave_at <= now
+        if self._state is State.HEDGING:
+            return (DropSuccessor(), *self._hedge_ends(now, "superseded" if leaves else "failed"))
+        if not leaves:
+            return self._look(now)
         if not self._overlaps:
             return (Leave(),)
         self._state = State.HANDING_OVER
@@ -287,15 +284,25 @@ class Link:
             case f.AttemptFailed():
                 return self._lost(fact.at, fact.jitter, fact.final, fact.at_once)
             case f.LineLost():
-                return self._lost(fact.at, fact.jitter, fact.final, False)
+                ended = self._hedge_ends(at, "superseded")
+                return ended + self._lost(fact.at, fact.jitter, fact.final, False)
             case f.LineLeft():
-                return self._dial(at)
+                return self._hedge_ends(at, "superseded") + self._dial(at)
             case f.SuccessorReady():
                 return self._ready(fact)
             case f.SuccessorFailed():
                 return self._successor_failed(fact)
             case f.Switched():
+                ended = self._hedge_ends(at, "served")
                 self._serves(at)
+                return ended
+            case f.HedgeAnswered():
+                return (Switch(),) if self._state is State.HEDGING else ()
+            case f.HedgeUnneeded():
+                if self._state is State.HEDGING:
+                    return (DropSuccessor(), *self._hedge_ends(at, "false_alarm"))
+            case f.HedgeFailed():
+                return self._hedge_failed(fact)
             case f.EndAnnounced():
                 if self._state in _SERVING:
                     self._announced(fact)
@@ -318,7 +325,7 @@ class Link:
             case f.OtherModelSeen():
                 budget.other_free_at = fact.free_at
             case f.Closed():
-                self._state = State.OVER
+                self._is_over()
             case _:
                 assert_never(fact)
         return ()
@@ -334,6 +341,7 @@ class Link:
         self._state = State.UP
         self._budget.connected(at, owed=self._owed)
         self._suspected_at = None
+        self._looked_at = at
         self._leaving.began(at)
 
     def _lost(
@@ -346,8 +354,13 @@ class Link:
         self._redial_at = at + wait_s
         return ()
 
-    def _give_up(self, at: float) -> tuple[LinkDecision, ...]:
+    def _is_over(self) -> None:
         self._state = State.OVER
+        if self._hedging is not None:
+            self._hedging.seat.leave()
+
+    def _give_up(self, at: float) -> tuple[LinkDecision, ...]:
+        self._is_over()
         since = self._budget.call_since
         return (GiveUp(at if since is None else since),)
 
@@ -372,7 +385,7 @@ class Link:
         if self._state not in _SERVING or self._suspected_at is not None:
             return ()
         if not self._budget.gave_nothing(at):
-            return self._give_up(at)
+            return self._hedge_ends(at, "superseded") + self._give_up(at)
         self._suspected_at = at
         return ()
 
@@ -400,5 +413,49 @@ class Link:
         leave_at = self._leave_at()
         return (Leave(),) if leave_at is not None and leave_at <= fact.at else ()
 
+    # --- asking another one beside --------------------------------------------------------------
 
-_SERVING: Final = frozenset({State.UP, State.HANDING_OVER})
+    def _hedge_at(self) -> float | None:
+        """When a hedge is due, as things stand and where there was a place; None for not."""
+        hedging = self._hedging
+        if hedging is None or self._suspected_at is not None or (at := hedging.at()) is None:
+            return None
+        return max(at, self._hedge_from)
+
+    def _look_at(self) -> float | None:
+        """When to look again whether one is: none falls due sooner after what gave rise to it."""
+        return None if self._hedging is None else self._looked_at + self._hedging.notice_s
+
+    def _look(self, now: float) -> tuple[LinkDecision, ...]:
+        self._looked_at = now
+        hedge_at = self._hedge_at()
+        if self._hedging is None or hedge_at is None or hedge_at > now:
+            return ()
+        seat = self._hedging.seat
+        self._hedge_from = seat.free_at(now)
+        if not seat.take(now):
+            return ()
+        self._state = State.HEDGING
+        self._hedged_at = now
+        return (Hedge(),)
+
+    def _hedge_ends(self, at: float, result: HedgeResult) -> tuple[LinkDecision, ...]:
+        """Another session may hedge now, whatever became of this one's, if it had any."""
+        if self._hedging is None or self._state is not State.HEDGING:
+            return ()
+        self._hedging.seat.give_back()
+        self._state = State.UP
+        self._looked_at = at
+        return (RecordHedge(result),)
+
+    def _hedge_failed(self, fact: f.HedgeFailed) -> tuple[LinkDecision, ...]:
+        if self._hedging is not None and fact.refused_for_quota:
+            self._hedging.seat.refused(fact.at)
+        return self._hedge_ends(fact.at, "refused" if fact.refused_for_quota else "failed")
+
+
+def _earliest(*times: float | None) -> float | None:
+    return min((at for at in times if at is not None), default=None)
+
+
+_SERVING: Final = frozenset({State.UP, State.HANDING_OVER, State.HEDGING})

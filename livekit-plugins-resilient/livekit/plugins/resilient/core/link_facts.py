@@ -16,6 +16,9 @@ __all__ = [
     "Closed",
     "DialAnswered",
     "EndAnnounced",
+    "HedgeAnswered",
+    "HedgeFailed",
+    "HedgeUnneeded",
     "LineLeft",
     "LineLost",
     "LinkFact",
@@ -159,6 +162,37 @@ class Switched:
     at: float
 
 
+# --- the one that is asked beside it (R24) ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HedgeAnswered:
+    """It gave output of the answer, before the one that serves did. Unless this leads to `Switch`,
+    it is not wanted any more: close it."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class HedgeFailed:
+    """It could not be made or asked, or was lost.
+
+    Attributes:
+        refused_for_quota: The provider has no more for this account now, or not so fast.
+    """
+
+    at: float
+    refused_for_quota: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HedgeUnneeded:
+    """`Conversation.awaits_hedge` is false: the one that serves gave output first, or what the
+    hedge is asked for is not owed any more."""
+
+    at: float
+
+
 # --- the conversation and the application -------------------------------------------------------
 
 
@@ -209,6 +243,9 @@ LinkFact: TypeAlias = (
     | SuccessorReady
     | SuccessorFailed
     | Switched
+    | HedgeAnswered
+    | HedgeFailed
+    | HedgeUnneeded
     | AnswerOwed
     | AnswerSettled
     | Progressed
