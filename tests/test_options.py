@@ -29,6 +29,7 @@ WATCHDOGS = {  # option: bound
     "finalise_complete_after_s": "complete_after_s",
     "finalise_stalled_after_s": "stalled_after_s",
     "finalise_silent_after_s": "silent_after_s",
+    "hedge_after_s": "hedge_after_s",
     "liveness_timeout_s": "liveness_timeout_s",
     "liveness_reply_after_s": "reply_silent_after_s",
     "liveness_speech_after_s": "unheard_after_s",
@@ -105,6 +106,15 @@ def test_times_that_contradict_each_other_are_refused(fields: dict[str, float], 
     with pytest.raises(OptionError, match=f"^{named}=.*at most") as caught:
         build(**fields)
     assert caught.value.field == named
+
+
+@pytest.mark.parametrize(("given", "stalled_s"), [(8.0, 6.0), (4.0, 4.0), (None, 6.0)])
+def test_a_reply_that_stopped_is_hedged_no_later_than_one_that_never_began(
+    given: float | None, stalled_s: float
+) -> None:
+    bounds = build(hedge_after_s=given).bounds(provider_bounds.OPENAI)
+    assert bounds.hedge_stalled_after_s == stalled_s
+    assert bounds.hedge_notice_s == (None if given is None else stalled_s)
 
 
 def test_a_bound_that_is_off_contradicts_nothing() -> None:

@@ -22,7 +22,12 @@ from opentelemetry.sdk.metrics.export import (
 )
 
 from livekit.plugins.resilient.connection_log import ConnectionLog
-from livekit.plugins.resilient.core.decisions import FinaliseReason, RedriveCause, RedriveResult
+from livekit.plugins.resilient.core.decisions import (
+    FinaliseReason,
+    HedgeResult,
+    RedriveCause,
+    RedriveResult,
+)
 from livekit.plugins.resilient.errors import OptionError
 from livekit.plugins.resilient.events import (
     AudioDropped,
@@ -32,6 +37,8 @@ from livekit.plugins.resilient.events import (
     GenerationFinalised,
     GoAwayReceived,
     HandedOver,
+    HedgeDecided,
+    HedgeOutcome,
     LoopStalled,
     Reconnected,
     ReconnectMode,
@@ -262,6 +269,15 @@ def test_a_provider_that_is_no_name_is_refused(provider: str) -> None:
     assert raised.value.field == "provider"
 
 
+def test_a_hedge_is_counted_with_its_outcome(exporter: Exporter) -> None:
+    telemetry = Telemetry("google", exporter.meter)
+    telemetry.record(HedgeDecided(at=1.0, reason="unanswered_turn", waited_s=8.0))
+    assert exporter.points() == []
+    telemetry.record(HedgeOutcome(at=2.0, result="served"))
+    counted = {"provider": "google", "outcome": "served", "reason": "unanswered_turn"}
+    assert exporter.points() == [point("hedges", 1, **counted)]
+
+
 def record_everything(telemetry: Telemetry) -> None:
     """Every value of every closed set, so that every instrument has points."""
     for mode in get_args(ReconnectMode):
@@ -273,6 +289,9 @@ def record_everything(telemetry: Telemetry) -> None:
         for outcome in get_args(RedriveResult):
             telemetry.record(RedriveDecided(at=4.0, reason=cause, waited_s=0.0))
             telemetry.record(RedriveOutcome(at=5.0, outcome=outcome))
+        for result in get_args(HedgeResult):
+            telemetry.record(HedgeDecided(at=4.0, reason=cause, waited_s=8.0))
+            telemetry.record(HedgeOutcome(at=5.0, result=result))
     for reason in get_args(FinaliseReason):
         telemetry.record(GenerationFinalised(at=6.0, reason=reason, open_s=1.0, idle_s=1.0))
     for overlapped in (True, False):
@@ -294,7 +313,7 @@ def test_attributes_are_of_the_closed_sets(exporter: Exporter) -> None:
         "cause": {"TimeoutError"},
         "code": {1001},
         "mode": set(get_args(ReconnectMode)),
-        "outcome": set(get_args(RedriveResult)),
+        "outcome": {*get_args(RedriveResult), *get_args(HedgeResult)},
         "reason": {*get_args(RedriveCause), *get_args(FinaliseReason)},
         "overlapped": {True, False},
         "form": {"native", "text"},

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .core.decisions import FinaliseReason, RedriveCause, RedriveResult
+from .core.decisions import FinaliseReason, HedgeResult, RedriveCause, RedriveResult
 
 __all__ = [
     "AudioDropped",
@@ -21,6 +21,8 @@ __all__ = [
     "GenerationFinalised",
     "GoAwayReceived",
     "HandedOver",
+    "HedgeDecided",
+    "HedgeOutcome",
     "LoopStalled",
     "ReconnectMode",
     "Reconnected",
@@ -108,6 +110,38 @@ class RedriveOutcome:
 
     at: float
     outcome: RedriveResult
+
+
+@dataclass(frozen=True)
+class HedgeDecided:
+    """A reply is slow, and a second connection is asked for it beside the one that serves.
+
+    Attributes:
+        at: Monotonic seconds.
+        reason: Why it is owed.
+        waited_s: Seconds since it became owed; where it stopped in the middle, since it began.
+    """
+
+    at: float
+    reason: RedriveCause
+    waited_s: float
+
+
+@dataclass(frozen=True)
+class HedgeOutcome:
+    """What became of it; one for each `HedgeDecided`, unless the session is closed.
+
+    Attributes:
+        at: Monotonic seconds.
+        result: "served": the second connection gave output first, and serves. "false_alarm": the
+            first one did, or nobody waited any more. "superseded": the first one was lost or left.
+            "refused": the provider has no more for this account now, so that no session of the
+            process asks a second time for a while. "failed": the second could not be made, or gave
+            nothing either.
+    """
+
+    at: float
+    result: HedgeResult
 
 
 @dataclass(frozen=True)
@@ -214,6 +248,8 @@ ResilienceEvent: TypeAlias = (
     | HandedOver
     | RedriveDecided
     | RedriveOutcome
+    | HedgeDecided
+    | HedgeOutcome
     | GenerationFinalised
     | FirstAudioAfterReconnect
     | AudioDropped

@@ -34,6 +34,7 @@ _SECONDS_OR_NONE = (
     "finalise_complete_after_s",
     "finalise_stalled_after_s",
     "finalise_silent_after_s",
+    "hedge_after_s",
     "liveness_speech_after_s",
     "liveness_interrupted_after_s",
     "gap_audio_s",
@@ -119,6 +120,10 @@ class ResilienceOptions:
         finalise_working_after_s: In place of the last two where it is longer, and where the
             provider may be at work without a sign: it runs tools of its own or tools that do not
             block, the model reasons, or says that it only comments on what it does.
+        hedge_after_s: For a reply that is owed or has begun, without any output of it, before a
+            second connection is asked for it beside the one that serves. Whichever gives output
+            first serves, the other is closed unheard. A reply that stopped is given 6 from when
+            the caller has heard all of it, or this where it is shorter. None never asks a second.
         liveness_timeout_s: Without a byte from the server before the connection is suspected;
             "provider" takes the provider's own default (Gemini 25, OpenAI 8).
         liveness_reply_after_s: Without a message since a reply was requested, likewise;
@@ -163,6 +168,7 @@ class ResilienceOptions:
     finalise_stalled_after_s: float | None = limits.STALLED_AFTER_S
     finalise_silent_after_s: float | None = limits.SILENT_AFTER_S
     finalise_working_after_s: float = limits.WORKING_AFTER_S
+    hedge_after_s: float | None = limits.HEDGE_AFTER_S
     liveness_timeout_s: float | Literal["provider"] | None = "provider"
     liveness_reply_after_s: float | Literal["provider"] | None = "provider"
     liveness_speech_after_s: float | None = limits.UNHEARD_AFTER_S
@@ -215,6 +221,8 @@ class ResilienceOptions:
         Args:
             provider: What "provider" stands for: one of the constants in `core.limits`.
         """
+        stalled_s = limits.HEDGE_STALLED_AFTER_S
+        hedge_s = stalled_s if self.hedge_after_s is None else self.hedge_after_s
         timeout, reply = self.liveness_timeout_s, self.liveness_reply_after_s
         return Bounds(
             redrive=self.redrive,
@@ -225,6 +233,8 @@ class ResilienceOptions:
             stalled_after_s=self.finalise_stalled_after_s,
             silent_after_s=self.finalise_silent_after_s,
             working_after_s=self.finalise_working_after_s,
+            hedge_after_s=self.hedge_after_s,
+            hedge_stalled_after_s=min(stalled_s, hedge_s),
             liveness_timeout_s=provider.liveness_timeout_s if timeout == "provider" else timeout,
             reply_silent_after_s=provider.reply_silent_after_s if reply == "provider" else reply,
             deaf_after_s=provider.deaf_after_s,

@@ -27,6 +27,8 @@ from .events import (
     GenerationFinalised,
     GoAwayReceived,
     HandedOver,
+    HedgeDecided,
+    HedgeOutcome,
     LoopStalled,
     Reconnected,
     RedriveDecided,
@@ -65,6 +67,7 @@ class _Instruments:
     gap: Histogram
     first_audio: Histogram
     redrives: Counter
+    hedges: Counter
     generation_open: Histogram
     unterminated: Counter
     finalised: Counter
@@ -115,6 +118,11 @@ def _create_instruments(meter: Meter) -> _Instruments:
             "livekit.resilient.redrives",
             unit="{redrive}",
             description="Replies the model was asked for again, by what became of them",
+        ),
+        hedges=meter.create_counter(
+            "livekit.resilient.hedges",
+            unit="{hedge}",
+            description="Slow replies that a second connection was asked for, by what came of it",
         ),
         generation_open=seconds(
             "livekit.resilient.generation.duration",
@@ -179,7 +187,7 @@ class Telemetry:
         OptionError: `provider` is not such a name.
     """
 
-    __slots__ = ("_base", "_drop", "_instruments", "_redrive_reason")
+    __slots__ = ("_base", "_drop", "_hedge_reason", "_instruments", "_redrive_reason")
 
     def __init__(self, provider: str, meter: Meter | None = None) -> None:
         if not _PROVIDER.fullmatch(provider):
@@ -191,12 +199,13 @@ class Telemetry:
         # What the next event of a pair is counted with.
         self._drop: Disconnected | None = None
         self._redrive_reason: RedriveCause | None = None
+        self._hedge_reason: RedriveCause | None = None
 
     def record(self, event: ResilienceEvent) -> None:
         """Count an event of this session.
 
-        A reconnect is counted with the drop before it, a re-drive when its outcome is known; a
-        session that ends in between counts neither.
+        A reconnect is counted with the drop before it, a re-drive or a hedge when its outcome is
+        known; a session that ends in between counts neither.
         """
         to = self._instruments
         match event:
@@ -212,6 +221,10 @@ class Telemetry:
                 self._redrive_reason = event.reason
             case RedriveOutcome():
                 to.redrives.add(1, self._with(outcome=event.outcome, reason=self._redrive_reason))
+            case HedgeDecided():
+                self._hedge_reason = event.reason
+            case HedgeOutcome():
+                to.hedges.add(1, self._with(outcome=event.result, reason=self._hedge_reason))
             case GenerationFinalised():
                 to.finalised.add(1, self._with(reason=event.reason))
             case FirstAudioAfterReconnect():
