@@ -165,6 +165,21 @@ async def test_the_result_of_a_call_of_another_process_answers_the_call(
         ]
 
 
+async def test_a_call_of_another_process_is_answered_after_a_drop_too(
+    connections: list[StandIn],
+) -> None:
+    """No handle came yet, so it is the same session that is restored, which still waits for it."""
+    async with session_of(resuming("of another process")) as session:
+        history = with_call(asked())
+        await session.update_chat_ctx(history)
+        await until(lambda: session._connected)
+        connections[0].says(APIError(1011, {"message": "Internal error"}))
+        await until(lambda: len(connections) == 2 and session._connected)
+        await session.update_chat_ctx(with_result(history))
+        await until(lambda: connections[1].sent)
+        assert [kind for kind, _ in connections[1].sent] == ["response"]
+
+
 async def test_a_call_of_another_process_that_comes_again_runs(connections: list[StandIn]) -> None:
     async with session_of(resuming("of another process")) as session:
         generations: list[llm.GenerationCreatedEvent] = []

@@ -67,30 +67,26 @@ def test_a_call_without_id_that_a_drop_left_open_is_known_again() -> None:
     assert run(calls, later, connection=3)[0] == [later]
 
 
-def test_a_session_knows_the_calls_that_came_before_its_handle() -> None:
+def test_a_resumed_session_knows_the_calls_that_its_handle_holds_open() -> None:
     calls = ToolCalls()
     run(calls, call("1"))
-    calls.handle_issued(1)
+    held = calls.open_on(1)
     run(calls, call("2"))
-    calls.resumed(2)
+    calls.resumed(2, held)
     assert [calls.is_known(call_id, 2) for call_id in ("1", "2", "3")] == [True, False, False]
 
 
-def test_an_answered_call_is_not_open_in_a_handle() -> None:
+def test_an_answered_call_is_not_open_for_sure() -> None:
     calls = ToolCalls()
-    run(calls, call("1"))
+    run(calls, call("1"), call("2"))
     calls.answered("1", response("1"), 1)
-    calls.handle_issued(1)
-    calls.resumed(2)
-    assert not calls.is_known("1", 2)
+    assert calls.open_on(1) == ["2"]
+    assert calls.open_on(2) == []
 
 
-def test_a_forgotten_handle_knows_no_calls() -> None:
+def test_a_call_that_is_forgotten_is_not_known_though_a_handle_holds_it_open() -> None:
     calls = ToolCalls()
-    run(calls, call("1"))
-    calls.handle_issued(1)
-    calls.forget_handle()
-    calls.resumed(2)
+    calls.resumed(2, ["1"])
     assert not calls.is_known("1", 2)
 
 

@@ -23,7 +23,7 @@ MUTANTS = (
     Mutant(
         name="restored-session-is-told-everything",
         sentence="A restored session is told only what its handle does not stand for.",
-        module="core.coverage",
+        module="core.resumption",
         old="            del self._open[item_id]\n",
         new="            pass\n",
     ),
@@ -38,18 +38,16 @@ MUTANTS = (
     Mutant(
         name="first-handle-is-kept",
         sentence="The newest handle is the one that is resumed.",
-        module="google.context",
-        old="        session._session_resumption_handle = update.new_handle\n",
-        new="        session._session_resumption_handle = (\n"
-        "            session._session_resumption_handle or update.new_handle\n"
-        "        )\n",
+        module="core.resumption",
+        old="        self._handle = Handle(token, at, frozenset(open_calls))\n",
+        new="        self._handle = self._handle or Handle(token, at, frozenset(open_calls))\n",
     ),
     Mutant(
         name="empty-handle-is-taken",
         sentence="An empty handle does not replace a good one.",
-        module="google.context",
-        old="        if update is None or not update.resumable or not update.new_handle:\n",
-        new="        if update is None or not update.resumable:\n",
+        module="google.handles",
+        old="    if update is None or not update.resumable or not update.new_handle:\n",
+        new="    if update is None or not update.resumable:\n",
     ),
     Mutant(
         name="refused-handle-is-kept",
@@ -201,8 +199,8 @@ MUTANTS = (
         name="restored-call-is-unknown",
         sentence="A session that was restored with an open call gets its answer.",
         module="google.tool_calls",
-        old="            if call.in_handle:\n",
-        new="            if False:\n",
+        old="                self._calls[call_id].known_on = connection\n",
+        new="                pass\n",
     ),
     Mutant(
         name="repeated-call-runs-again",

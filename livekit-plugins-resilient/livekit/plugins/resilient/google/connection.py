@@ -59,7 +59,7 @@ class Connector:
         session = self._session
         session._session_should_close.clear()
         session._turn_finished = False
-        self._resumes = session._session_resumption_handle is not None
+        self._resumes = session._context.resumption.handle is not None
         return await self._dial()
 
     async def dial_beside(self, timeout_s: float) -> Line:
@@ -125,7 +125,7 @@ class Connector:
         await wanted.wait()
         while (
             turns.ended_at is not None
-            and (turns.handle_at or 0.0) < turns.ended_at
+            and not session._context.resumption.knows_of_turn(turns.ended_at)
             and self._now() < (until := turns.ended_at + HANDLE_WAIT_S)
             and driver.rests_from is not None
             and not session._msg_ch.closed

@@ -10,9 +10,10 @@ from pydantic import Field
 
 from .._vendor.google.utils import get_tool_results_for_realtime
 from ..core import facts as f
-from ..core.coverage import Coverage
+from ..core.resumption import Resumption
 from ..events import ToolResultRedelivered
 from ..tellable import mended
+from .handles import take_handle
 from .history import SeedForm, seed_forms, told_text, told_turns
 from .unsupported import warn_of_removals, warn_of_replies
 
@@ -45,7 +46,8 @@ class Context:
 
     def __init__(self, session: RealtimeSession, model: str) -> None:
         self._session = session
-        self._coverage = Coverage()
+        self.resumption = Resumption()
+        """What the session on the connection knows, and what the next can be resumed from."""
         # Came from the server, and the application's record has not been seen with it yet.
         self._unrecorded: dict[str, llm.ChatItem] = {}
         self._forms = list(seed_forms(model))
@@ -72,7 +74,7 @@ class Context:
 
     def _adopt(self, chat_ctx: llm.ChatContext) -> list[llm.ChatItem]:
         """Take over a record, and return what the server does not know of it."""
-        coverage, items = self._coverage, chat_ctx.items
+        resumption, items = self.resumption, chat_ctx.items
         present = {item.id for item in items}
         called = {item.call_id for item in items if item.type == "function_call"}
         newest = max((item.created_at for item in items), default=0.0)
@@ -84,10 +86,10 @@ class Context:
                 item.type == "function_call" and item.call_id in called
             ):
                 missing.append(item)
-        new = [item for item in items if not coverage.knows(item.id)]
-        coverage.adopt(item.id for item in new if not _is_told(item))
+        new = [item for item in items if not resumption.knows(item.id)]
+        resumption.adopt(item.id for item in new if not _is_told(item))
         told = [item for item in new if _is_told(item)]
-        coverage.queued(item.id for item in told)
+        resumption.queued(item.id for item in told)
         merged = llm.ChatContext(list(items))
         merged.insert(missing)
         self._session._chat_ctx = merged
@@ -162,7 +164,7 @@ class Context:
         in_words: list[llm.FunctionCallOutput] = []
         for result in results:
             if self._is_void(result):
-                self._coverage.withdrawn([result.id])
+                self.resumption.withdrawn([result.id])
             elif session._calls.is_known(result.call_id, session._connection) or (
                 answers_invented and session._calls.came_on(result.call_id) is None
             ):
@@ -225,44 +227,39 @@ class Context:
         item = self._session._chat_ctx.get_by_id(item_id)
         if item is not None:
             self._unrecorded[item_id] = item
-            self._coverage.spoken(item_id, at)
+            self.resumption.spoken(item_id, at)
 
     def called(self, call: types.FunctionCall) -> None:
         """The model called a tool; a later session must know what its result belongs to."""
         assert call.id is not None
         arguments = self._session._calls.arguments(call.id) or "{}"
         item = llm.FunctionCall(call_id=call.id, name=call.name or "", arguments=arguments)
-        self._coverage.adopt([item.id])
+        self.resumption.called(call.id)
+        self.resumption.adopt([item.id])
         self._unrecorded[item.id] = item
         self._session._chat_ctx.insert(item)
 
-    def take_handle(self, message: types.LiveServerMessage) -> bool:
-        """Keep the handle that a message brings; upstream would copy the whole context for it.
-
-        Returns:
-            Whether it brought one that can be resumed.
-        """
-        update, message.session_resumption_update = message.session_resumption_update, None
-        if update is None or not update.resumable or not update.new_handle:
-            return False
+    def take_handle(self, message: types.LiveServerMessage) -> None:
+        """Keep the handle that a message brings."""
+        issued = take_handle(message)
+        if issued is None:
+            return
         session = self._session
-        session._session_resumption_handle = update.new_handle
-        session._turns.handle_came()
-        session._calls.handle_issued(session._connection)
-        consumed = update.last_consumed_client_message_index
-        self._coverage.handle_issued(session._driver.now, consumed)
-        return True
+        self.resumption.handle_issued(
+            issued.token,
+            session._driver.now,
+            open_calls=session._calls.open_on(session._connection),
+            consumed=issued.consumed,
+        )
 
     def forget_handle(self) -> None:
         """The next session is a fresh one."""
-        self._session._session_resumption_handle = None
-        self._session._turns.handle_lost()
-        self._session._calls.forget_handle()
+        self.resumption.forget_handle()
 
     def sent(self, message: object, live: LiveSession) -> None:
         """A message went out."""
         if isinstance(message, ContextContent | ContextResponse):
-            self._coverage.sent(message.item_ids, self._session._driver.now, live.sent)
+            self.resumption.sent(message.item_ids, self._session._driver.now, live.sent)
 
     # -- a new connection
 
@@ -303,7 +300,7 @@ class Context:
         """Say in a set-up without a handle what of the history belongs there."""
         session = self._session
         self._announced, self._instructed = False, []
-        if session._session_resumption_handle is not None or self.form is SeedForm.TURNS:
+        if self.resumption.handle is not None or self.form is SeedForm.TURNS:
             return
         waiting = session._pending_chat_ctx
         items = self._to_seed(session._chat_ctx if waiting is None else waiting)
@@ -333,11 +330,12 @@ class Context:
         if resumed:
             warn_of_removals(session._chat_ctx, context)
         self._adopt(context)
-        untold = self._coverage.open_items
+        untold = self.resumption.open_items
         items = [item for item in session._chat_ctx.items if item.id in untold]
         results = [item for item in items if item.type == "function_call_output"]
-        if resumed:
-            session._calls.resumed(session._connection)
+        handle = self.resumption.handle
+        if resumed and handle is not None:
+            session._calls.resumed(session._connection, handle.open_calls)
         # A fresh session knows none of the calls.
         native, in_words = self._by_form(results)
         responses = self._responses(native)
@@ -359,13 +357,16 @@ class Context:
         session = self._session
         baseline = session._resumption_chat_ctx
         known = context if baseline is None else baseline
-        self._coverage.adopt(item.id for item in known.items)
+        self.resumption.adopt(item.id for item in known.items)
         answered = {item.call_id for item in known.items if item.type == "function_call_output"}
-        for item in known.items:
-            if item.type == "function_call" and item.call_id not in answered:
-                session._calls.restored(
-                    item.call_id, item.name, item.arguments, session._connection
-                )
+        waits_for = [
+            item
+            for item in known.items
+            if item.type == "function_call" and item.call_id not in answered
+        ]
+        self.resumption.hold_open(call.call_id for call in waits_for)
+        for call in waits_for:
+            session._calls.restored(call.call_id, call.name, call.arguments, session._connection)
         self.update(context)
 
     async def _tell_difference(
@@ -375,17 +376,17 @@ class Context:
         native: Sequence[llm.FunctionCallOutput],
         responses: list[types.FunctionResponse],
     ) -> None:
-        session, coverage = self._session, self._coverage
-        coverage.resumed()
+        session, resumption = self._session, self.resumption
+        resumption.resumed()
         answers = {result.id for result in native}
         rest = [item for item in items if item.id not in answers and not self._is_void(item)]
         turns = told_turns(rest, session._calls.arguments)
         if turns:
             await live.send_client_content(turns=turns, turn_complete=False)
-            coverage.sent([item.id for item in rest], session._driver.now, live.sent)
+            resumption.sent([item.id for item in rest], session._driver.now, live.sent)
         if native:
             await live.send_tool_response(function_responses=responses)
-            coverage.sent(answers, session._driver.now, live.sent)
+            resumption.sent(answers, session._driver.now, live.sent)
 
     async def _seed(self, live: LiveSession) -> None:
         session = self._session
@@ -397,7 +398,7 @@ class Context:
         if turns or self._announced:
             await live.send_client_content(turns=turns, turn_complete=self._announced)
         known = (item.id for item in session._chat_ctx.items)
-        self._coverage.seeded(known, session._driver.now, live.sent)
+        self.resumption.seeded(known, session._driver.now, live.sent)
 
     def _to_seed(self, context: llm.ChatContext) -> list[llm.ChatItem]:
         """What of a record a fresh session is told."""

@@ -178,12 +178,22 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     # -- the connection
 
+    @property
+    def _session_resumption_handle(self) -> str | None:
+        """Upstream's name for the token of the handle, which `core.resumption` keeps."""
+        handle = self._context.resumption.handle
+        return None if handle is None else handle.token
+
+    @_session_resumption_handle.setter
+    def _session_resumption_handle(self, token: str | None) -> None:
+        self._context.resumption.handle_brought(token)
+
     async def _main_task(self) -> None:
         await self._runner.run()
 
     def _rest(self) -> Rest:
-        turns = self._turns
-        return Rest(self._driver.rests_from, turns.ended_at, turns.handle_at)
+        handle_at = self._context.resumption.handle_at
+        return Rest(self._driver.rests_from, self._turns.ended_at, handle_at)
 
     def _build_connect_config(self) -> types.LiveConnectConfig:
         if not self._connected:
@@ -211,7 +221,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             self._driver.tell(HandedOver(now, overlapped))
         self._outgoing.release(reconnected=again)
         looks_dead = self._runner.suspicion in ("silent", "failing")
-        fact = self._turns.connected(suspected=looks_dead, answers=answers)
+        handle = self._context.resumption.handle
+        fact = self._turns.connected(handle, suspected=looks_dead, answers=answers)
         self._driver.feed(self._activity.connected(fact))
         if again:
             self.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())

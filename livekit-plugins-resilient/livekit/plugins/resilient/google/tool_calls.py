@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from google.genai import types
@@ -21,8 +22,6 @@ class _Call:
     came_on: int
     known_on: int
     has_id: bool = True
-    # Whether the newest handle stands for a session that waits for it.
-    in_handle: bool = False
     response: types.FunctionResponse | None = None
     # Number of the connection that the response was given to.
     answered_on: int = 0
@@ -118,22 +117,20 @@ class ToolCalls:
         if known is not None:
             known.response, known.answered_on = response, connection
 
-    def handle_issued(self, connection: int) -> None:
-        """A handle came: it stands for a session that waits for the calls open on `connection`."""
-        for call in self._calls.values():
-            # One that was answered before may be open or not: it is never answered twice.
-            call.in_handle = call.known_on == connection and call.response is None
+    def open_on(self, connection: int) -> list[str]:
+        """The ids of the calls for which the session on a connection waits, for sure."""
+        return [
+            call_id
+            for call_id, call in self._calls.items()
+            # One that was answered may be open or not: it is never answered twice.
+            if call.known_on == connection and call.response is None
+        ]
 
-    def resumed(self, connection: int) -> None:
-        """A connection was restored from the newest handle."""
-        for call in self._calls.values():
-            if call.in_handle:
-                call.known_on = connection
-
-    def forget_handle(self) -> None:
-        """There is no handle any more."""
-        for call in self._calls.values():
-            call.in_handle = False
+    def resumed(self, connection: int, open_calls: Iterable[str]) -> None:
+        """A connection was restored from a handle which holds these calls open."""
+        for call_id in open_calls:
+            if call_id in self._calls:
+                self._calls[call_id].known_on = connection
 
     def _known(self, call: types.FunctionCall, arguments: str, connection: int) -> str | None:
         """The id of the call that this one repeats. Some servers number the calls of each session

@@ -8,8 +8,9 @@ from google.genai import types
 
 from .._vendor.google import realtime_api as _impl
 from ..core import facts as f
-from ..core.limits import COVERAGE_GRACE_S, GEMINI_DEAF_AFTER_S, STOPS_WITHIN_S, TRAILS_FOR_S
+from ..core.limits import GEMINI_DEAF_AFTER_S, STOPS_WITHIN_S, TRAILS_FOR_S
 from ..core.playout import ReplyProgress, TranscriptDelta
+from ..core.resumption import Handle
 from ..driver import Driver
 from .pings import PING_EVERY_S
 
@@ -28,8 +29,8 @@ _NEEDS_MORE = types.TurnCompleteReason.NEED_MORE_INPUT
 class TurnLog:
     """Follows the replies of one session; feeds its driver.
 
-    Call `opened` for each generation before `received`, `asked` when the model was sent something
-    to answer, and `handle_came` for each resumption handle.
+    Call `opened` for each generation before `received`, and `asked` when the model was sent
+    something to answer.
 
     Args:
         driver: Of the session.
@@ -71,22 +72,12 @@ class TurnLog:
         self._stopped_unbegun = False
         self.interrupted: str | None = None
         """The reply that was interrupted last."""
-        self.handle_at: float | None = None
-        """When the newest handle came."""
         self.ended_at: float | None = None
         """When the last turn was over."""
 
     def asked(self) -> None:
         """The model was sent something to answer."""
         self._asked_at = self._driver.now
-
-    def handle_came(self) -> None:
-        """The server issued a handle that can be resumed."""
-        self.handle_at = self._driver.now
-
-    def handle_lost(self) -> None:
-        """There is no handle any more."""
-        self.handle_at = None
 
     def pong_came(self, after_s: float) -> None:
         """The server answered a ping that was sent `after_s` seconds ago."""
@@ -102,18 +93,18 @@ class TurnLog:
             # The words, if it was any, were told before, or will be.
             self._driver.feed(f.UserSpeechStopped(now, in_turn=False))
 
-    def connected(self, *, suspected: bool, answers: bool) -> f.Connected:
+    def connected(self, handle: Handle | None, *, suspected: bool, answers: bool) -> f.Connected:
         """A connection serves the session: what it can know of the turn.
 
         Args:
+            handle: It was resumed from this one; None for a fresh session.
             answers: It was given something that it answers by itself.
             suspected: The connection before it was given up because it looked dead. One that
                 answered pings after the caller spoke did take the words.
         """
         return f.Connected(
             self._driver.now,
-            knows_turn=answers
-            or (self.handle_at is not None and self.handle_at >= self._asked_at + COVERAGE_GRACE_S),
+            knows_turn=answers or (handle is not None and handle.knows_of_sent(self._asked_at)),
             words_lost=self.words_lost(suspected=suspected),
         )
 

@@ -1,11 +1,13 @@
-"""Whatever is sent, lost, dropped and restored, the server ends up knowing every item once (R6).
+"""Whatever is sent, lost, dropped, restored and prepared beside, the server ends up knowing every
+item once (R6), and the handle that is resumed is the newest of the session that serves.
 
 The truth lives in a server that this file keeps itself: what it knows, what each of its handles
-stands for, and what is still on its way. `Coverage` sees only what a client can see.
+stands for, and what is still on its way. `Resumption` sees only what a client can see.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter, deque
 from collections.abc import Callable
@@ -16,14 +18,21 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
-from livekit.plugins.resilient.core.coverage import Coverage
 from livekit.plugins.resilient.core.limits import COVERAGE_GRACE_S
+from livekit.plugins.resilient.core.resumption import Handle, Resumption
 
 SHORT_S = st.sampled_from([0.0, 0.01, 0.1, 0.24])
 """Shorter than the grace: what a handle takes to arrive."""
 TICK_S = 1e-6
+TOKENS = itertools.count(1)
 GAPS_S = st.sampled_from([0.0, 0.01, 0.1, 0.2, COVERAGE_GRACE_S, 0.3, 5.0])
 
 
@@ -31,11 +40,12 @@ GAPS_S = st.sampled_from([0.0, 0.01, 0.1, 0.2, COVERAGE_GRACE_S, 0.3, 5.0])
 
 
 @dataclass(frozen=True)
-class Handle:
-    """What it stands for: the items, and how many client messages of its connection."""
+class Snapshot:
+    """What a handle stands for: the items, and how many client messages of its connection."""
 
     items: tuple[str, ...]
     consumed: int
+    token: str = "brought along"
 
 
 @dataclass
@@ -45,7 +55,7 @@ class Server:
     known: list[str] = field(default_factory=list)
     consumed: int = 0
     alive: bool = True
-    on_its_way: deque[tuple[float, Handle | str]] = field(default_factory=deque)
+    on_its_way: deque[tuple[float, Snapshot | str]] = field(default_factory=deque)
     last_arrival: float = 0.0
 
     def take(self, items: list[str]) -> None:
@@ -53,7 +63,7 @@ class Server:
             self.known += items
             self.consumed += 1
 
-    def send(self, message: Handle | str, at: float, delay_s: float) -> None:
+    def send(self, message: Snapshot | str, at: float, delay_s: float) -> None:
         """On one wire, so nothing overtakes, and no two messages arrive at once."""
         self.last_arrival = max(self.last_arrival + TICK_S, at + delay_s)
         self.on_its_way.append((self.last_arrival, message))
@@ -63,25 +73,36 @@ class Server:
         self.send(item, at, delay_s)
 
     def issue(self, at: float, delay_s: float) -> None:
-        self.send(Handle(tuple(self.known), self.consumed), at, delay_s)
+        token = f"handle-{next(TOKENS)}"
+        self.send(Snapshot(tuple(self.known), self.consumed, token), at, delay_s)
 
 
 # --- the client ----------------------------------------------------------------------------------
 
 
+@dataclass
+class Beside:
+    """A fresh connection that was told the conversation while another serves."""
+
+    server: Server
+    resumption: Resumption
+    told_at: dict[str, float]
+    handle: Snapshot | None = None
+
+
 class Connections(RuleBasedStateMachine):
-    """A client over any number of connections, as a driver that uses `Coverage` has to be."""
+    """A client over any number of connections, as a driver that uses `Resumption` has to be."""
 
     counts_messages = False
     """Whether the server says how many client messages a handle stands for."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.coverage = Coverage()
+        self.resumption = Resumption()
         self.now = 100.0
         self.made = 0
         self.server: Server | None = None
-        self.handle: Handle | None = None
+        self.handle: Snapshot | None = None
         self.items: list[str] = []  # of the conversation, in the order in which it learnt of them
         self.by_server: set[str] = set()
         self.heard: list[tuple[str, float]] = []  # of the server, not in the conversation yet
@@ -90,6 +111,7 @@ class Connections(RuleBasedStateMachine):
         self.messages = 0
         self.sent_at: dict[str, float] = {}  # of this connection
         self.may_double: Counter[str] = Counter()
+        self.beside: Beside | None = None
 
     # --- a driver ------------------------------------------------------------------------------
 
@@ -99,7 +121,7 @@ class Connections(RuleBasedStateMachine):
 
     def enqueue(self, items: list[str]) -> None:
         if items:
-            self.coverage.queued(items)
+            self.resumption.queued(items)
             self.queue.append(items)
 
     def pass_until(self, at: float) -> None:
@@ -109,20 +131,35 @@ class Connections(RuleBasedStateMachine):
                 self.heard.append((message, self.now))
             else:
                 self.take_handle(message)
+        beside = self.beside
+        while beside and beside.server.on_its_way and beside.server.on_its_way[0][0] <= at:
+            came_at, message = beside.server.on_its_way.popleft()
+            assert isinstance(message, Snapshot)
+            self.take_handle_beside(beside, message, came_at)
         self.now = at
 
-    def take_handle(self, handle: Handle) -> None:
+    def take_handle(self, handle: Snapshot) -> None:
         self.handle = handle
         for item, sent_at in self.sent_at.items():
             if item in handle.items and sent_at + COVERAGE_GRACE_S > self.now:
                 self.may_double[item] += 1
-        self.coverage.handle_issued(self.now, handle.consumed if self.counts_messages else None)
+        self.resumption.handle_issued(handle.token, self.now, consumed=self.counted(handle))
+
+    def take_handle_beside(self, beside: Beside, handle: Snapshot, came_at: float) -> None:
+        beside.handle = handle
+        for item, told_at in beside.told_at.items():
+            if item in handle.items and told_at + COVERAGE_GRACE_S > came_at:
+                self.may_double[item] += 1
+        beside.resumption.handle_issued(handle.token, came_at, consumed=self.counted(handle))
+
+    def counted(self, handle: Snapshot) -> int | None:
+        return handle.consumed if self.counts_messages else None
 
     def report_heard(self) -> None:
         for item, at in self.heard:
             self.items.append(item)
             self.by_server.add(item)
-            self.coverage.spoken(item, at)
+            self.resumption.spoken(item, at)
         self.heard.clear()
 
     def lose(self) -> None:
@@ -137,14 +174,15 @@ class Connections(RuleBasedStateMachine):
             self.server.issue(self.now, at_set_up_s)
         self.server.known += self.items
         self.handle = None
-        self.coverage.seeded(self.items, self.now)
+        self.resumption = Resumption()
+        self.resumption.seeded(self.items, self.now)
         self.sent_at = dict.fromkeys(self.items, self.now)
 
-    def restore(self, handle: Handle) -> None:
+    def restore(self, handle: Snapshot) -> None:
         self.server = Server(known=list(handle.items))
-        self.difference = self.coverage.resumed()
+        self.difference = self.resumption.resumed()
         self.enqueue(self.difference)
-        self.enqueue([item for item in self.items if not self.coverage.knows(item)])
+        self.enqueue([item for item in self.items if not self.resumption.knows(item)])
 
     def send(self) -> None:
         assert self.server is not None
@@ -154,7 +192,7 @@ class Connections(RuleBasedStateMachine):
         index = self.server.consumed if self.counts_messages else None
         if self.counts_messages and not self.server.alive:
             index = self.server.consumed + 1  # it counts what it handed over, heard or not
-        self.coverage.sent(items, self.now, index)
+        self.resumption.sent(items, self.now, index)
         if not self.counts_messages:
             self.sent_at.update(dict.fromkeys(items, self.now))
 
@@ -165,8 +203,9 @@ class Connections(RuleBasedStateMachine):
         """A first connection: fresh, or by a handle that the application brought along."""
         self.items = self.new_items(history)
         if brought:
-            self.handle = Handle(tuple(self.items), 0)
-            self.coverage.adopt(self.items)
+            self.handle = Snapshot(tuple(self.items), 0)
+            self.resumption.handle_brought(self.handle.token)
+            self.resumption.adopt(self.items)
             self.restore(self.handle)
         else:
             self.seed(None)
@@ -277,6 +316,49 @@ class Connections(RuleBasedStateMachine):
         self.lose()
         self.redial(refused=False, at_set_up_s=0.0)
 
+    # --- a connection beside --------------------------------------------------------------------
+
+    @precondition(lambda self: self.server and self.beside is None)
+    @rule(delay_s=SHORT_S)
+    def prepare_beside(self, delay_s: float) -> None:
+        """A fresh session is told the conversation, which the one that serves is not to notice."""
+        server = Server()
+        server.issue(self.now, delay_s)
+        server.known += self.items
+        resumption = Resumption()
+        resumption.seeded(self.items, self.now)
+        self.beside = Beside(server, resumption, dict.fromkeys(self.items, self.now))
+
+    @precondition(lambda self: self.beside)
+    @rule(delay_s=SHORT_S)
+    def beside_issues_a_handle(self, delay_s: float) -> None:
+        assert self.beside is not None
+        self.beside.server.issue(self.now, delay_s)
+
+    @precondition(lambda self: self.beside)
+    @rule()
+    def drop_beside(self) -> None:
+        self.beside = None
+
+    @precondition(lambda self: self.beside)
+    @rule()
+    def take_over(self) -> None:
+        """The books of the one beside are those of the session from here on."""
+        beside, self.beside = self.beside, None
+        assert beside is not None
+        self.lose()
+        self.server, self.resumption = beside.server, beside.resumption
+        self.handle, self.sent_at = beside.handle, beside.told_at
+        self.difference = []
+        self.enqueue([item for item in self.items if not self.resumption.knows(item)])
+
+    # --- what holds at any time -----------------------------------------------------------------
+
+    @invariant()
+    def resumes_from_the_newest_handle(self) -> None:
+        handle = self.resumption.handle
+        assert (handle and handle.token) == (self.handle and self.handle.token)
+
     # --- what holds at the end -----------------------------------------------------------------
 
     def teardown(self) -> None:
@@ -321,66 +403,149 @@ TestCountedConnections.settings = EXAMPLES
 
 
 def test_a_handle_stands_for_what_was_sent_a_grace_before_it() -> None:
-    coverage = Coverage()
-    coverage.queued(["early", "late", "unsent"])
-    coverage.sent(["early"], 1.0)
-    coverage.sent(["late"], 1.0 + COVERAGE_GRACE_S / 2)
-    coverage.handle_issued(1.0 + COVERAGE_GRACE_S)
-    assert list(coverage.open_items) == ["late", "unsent"]
-    assert not is_open(coverage, "early")
-    assert is_open(coverage, "late")
+    resumption = Resumption()
+    resumption.queued(["early", "late", "unsent"])
+    resumption.sent(["early"], 1.0)
+    resumption.sent(["late"], 1.0 + COVERAGE_GRACE_S / 2)
+    resumption.handle_issued("handle", 1.0 + COVERAGE_GRACE_S)
+    assert list(resumption.open_items) == ["late", "unsent"]
+    assert not is_open(resumption, "early")
+    assert is_open(resumption, "late")
 
 
-def is_open(coverage: Coverage, item_id: str) -> bool:
+def is_open(resumption: Resumption, item_id: str) -> bool:
     """Whether a session restored from the newest handle would not know the item."""
-    return item_id in coverage.open_items or not coverage.knows(item_id)
+    return item_id in resumption.open_items or not resumption.knows(item_id)
 
 
 def test_what_no_session_was_told_is_open() -> None:
-    coverage = Coverage()
-    assert is_open(coverage, "new")
-    assert not coverage.knows("new")
-    coverage.queued(["new"])
-    assert coverage.knows("new")
+    resumption = Resumption()
+    assert is_open(resumption, "new")
+    assert not resumption.knows("new")
+    resumption.queued(["new"])
+    assert resumption.knows("new")
 
 
 def test_what_a_fresh_session_was_not_told_is_not_known() -> None:
-    coverage = Coverage()
-    coverage.queued(["old", "new"])
-    coverage.sent(["old", "new"], 1.0)
-    coverage.seeded(["new"], 10.0)
-    assert not coverage.knows("old")
-    assert coverage.knows("new")
-    assert is_open(coverage, "new"), "no handle stands for the seed yet"
+    resumption = Resumption()
+    resumption.queued(["old", "new"])
+    resumption.sent(["old", "new"], 1.0)
+    resumption.seeded(["new"], 10.0)
+    assert not resumption.knows("old")
+    assert resumption.knows("new")
+    assert is_open(resumption, "new"), "no handle stands for the seed yet"
 
 
 def test_a_count_is_exact_where_the_grace_would_not_be() -> None:
-    coverage = Coverage()
-    coverage.queued(["taken", "not taken"])
-    coverage.sent(["taken"], 1.0, 1)
-    coverage.sent(["not taken"], 1.0, 2)
-    coverage.handle_issued(1.01, consumed=1)
-    assert list(coverage.open_items) == ["not taken"]
-    coverage.handle_issued(99.0, consumed=1)
-    assert list(coverage.open_items) == ["not taken"]
+    resumption = Resumption()
+    resumption.queued(["taken", "not taken"])
+    resumption.sent(["taken"], 1.0, 1)
+    resumption.sent(["not taken"], 1.0, 2)
+    resumption.handle_issued("handle", 1.01, consumed=1)
+    assert list(resumption.open_items) == ["not taken"]
+    resumption.handle_issued("handle", 99.0, consumed=1)
+    assert list(resumption.open_items) == ["not taken"]
 
 
 def test_a_count_is_exact_for_a_seed_too() -> None:
-    coverage = Coverage()
-    coverage.seeded(["told"], 1.0, 1)
-    coverage.handle_issued(1.01, consumed=0)
-    assert is_open(coverage, "told")
-    coverage.handle_issued(1.02, consumed=1)
-    assert not is_open(coverage, "told")
+    resumption = Resumption()
+    resumption.seeded(["told"], 1.0, 1)
+    resumption.handle_issued("handle", 1.01, consumed=0)
+    assert is_open(resumption, "told")
+    resumption.handle_issued("handle", 1.02, consumed=1)
+    assert not is_open(resumption, "told")
 
 
 def test_a_restored_session_has_to_be_told_before_a_handle_stands_for_it() -> None:
-    coverage = Coverage()
-    coverage.queued(["a"])
-    coverage.sent(["a"], 1.0)
-    assert coverage.resumed() == ["a"]
-    coverage.handle_issued(50.0)
-    assert coverage.resumed() == ["a"]
+    resumption = Resumption()
+    resumption.queued(["a"])
+    resumption.sent(["a"], 1.0)
+    assert resumption.resumed() == ["a"]
+    resumption.handle_issued("handle", 50.0)
+    assert resumption.resumed() == ["a"]
+
+
+def test_a_new_handle_takes_the_place_of_the_one_before() -> None:
+    resumption = Resumption()
+    assert resumption.handle is None
+    resumption.handle_brought("brought")
+    assert resumption.handle == Handle("brought")
+    assert resumption.handle_at is None
+    resumption.handle_issued("first", 1.0, open_calls=["call-1"])
+    resumption.handle_issued("second", 2.0, open_calls=["call-2"])
+    assert resumption.handle == Handle("second", 2.0, frozenset({"call-2"}))
+    assert resumption.handle_at == 2.0
+    resumption.forget_handle()
+    assert resumption.handle is None
+    assert resumption.handle_at is None
+
+
+@pytest.mark.parametrize("brought", [None, ""])
+def test_what_is_no_token_is_no_handle(brought: str | None) -> None:
+    resumption = Resumption()
+    resumption.handle_brought("one")
+    resumption.handle_brought(brought)
+    assert resumption.handle is None
+
+
+def test_a_token_is_in_no_repr() -> None:
+    """Which is what ends up in a log."""
+    resumption = Resumption()
+    resumption.handle_issued("secret", 1.0, open_calls=["call-1"])
+    assert resumption.handle is not None
+    assert resumption.handle.token == "secret"
+    for text in (repr(resumption.handle), str(resumption.handle), repr(resumption)):
+        assert "secret" not in text
+    assert "call-1" in repr(resumption.handle)
+
+
+def test_a_handle_knows_of_the_turns_that_were_over_when_it_came() -> None:
+    handle = Handle("handle", 10.0)
+    assert handle.came_since(10.0)
+    assert not handle.came_since(10.0 + TICK_S)
+    assert handle.knows_of_sent(10.0 - COVERAGE_GRACE_S)
+    assert not handle.knows_of_sent(10.0 - COVERAGE_GRACE_S + TICK_S)
+
+
+def test_a_handle_that_was_brought_along_knows_of_no_turn_here() -> None:
+    handle = Handle("handle")
+    assert not handle.came_since(float("-inf"))
+    assert not handle.knows_of_sent(float("-inf"))
+
+
+def test_the_calls_of_a_handle_that_was_brought_along_are_open_until_the_next() -> None:
+    resumption = Resumption()
+    resumption.hold_open(["call-1"])
+    assert resumption.handle is None
+    resumption.handle_brought("brought")
+    resumption.hold_open(["call-1"])
+    assert resumption.handle == Handle("brought", None, frozenset({"call-1"}))
+    resumption.handle_issued("next", 1.0)
+    assert resumption.handle == Handle("next", 1.0)
+
+
+def test_a_call_that_takes_the_id_of_an_open_one_is_another() -> None:
+    resumption = Resumption()
+    resumption.handle_issued("handle", 1.0, open_calls=["call-1", "call-2"])
+    resumption.called("call-1")
+    resumption.called("call-3")
+    assert resumption.handle == Handle("handle", 1.0, frozenset({"call-2"}))
+
+
+def test_what_the_server_said_after_its_handle_is_open() -> None:
+    resumption = Resumption()
+    resumption.handle_issued("handle", 2.0)
+    resumption.spoken("before", 1.0)
+    resumption.spoken("after", 3.0)
+    assert list(resumption.open_items) == ["after"]
+    assert resumption.knows("before")
+
+
+def test_a_fresh_session_cannot_be_resumed_from_the_handle_of_another() -> None:
+    resumption = Resumption()
+    resumption.handle_issued("handle", 2.0)
+    resumption.seeded(["told"], 3.0)
+    assert resumption.handle is None
 
 
 def count_steps(action: Callable[[], object]) -> int:
@@ -405,20 +570,20 @@ def count_steps(action: Callable[[], object]) -> int:
 @pytest.mark.parametrize("told", ["sent", "spoken", "adopted"])
 def test_a_handle_costs_what_is_new_not_what_the_conversation_holds(told: str) -> None:
     def cost_after(items: int) -> int:
-        coverage = Coverage()
+        resumption = Resumption()
         names = [f"item-{number}" for number in range(items)]
         if told == "adopted":
-            coverage.adopt(names)
+            resumption.adopt(names)
         elif told == "sent":
-            coverage.queued(names)
-            coverage.sent(names, 1.0)
+            resumption.queued(names)
+            resumption.sent(names, 1.0)
         else:
             for name in names:
-                coverage.spoken(name, 1.0)
-        coverage.handle_issued(2.0)
-        coverage.queued(["new"])
-        coverage.sent(["new"], 3.0)
-        return count_steps(lambda: coverage.handle_issued(4.0))
+                resumption.spoken(name, 1.0)
+        resumption.handle_issued("handle", 2.0)
+        resumption.queued(["new"])
+        resumption.sent(["new"], 3.0)
+        return count_steps(lambda: resumption.handle_issued("handle", 4.0, open_calls=["call-1"]))
 
     cost = cost_after(10)
     assert cost > 0
