@@ -9,8 +9,8 @@ MUTANTS = (
     Mutant(
         name="fresh-session-is-told-nothing",
         sentence="A fresh session is told the conversation.",
-        module="google.context",
-        old="        if turns or self._announced:\n",
+        module="google.seed",
+        old="        if turns or self.announced:\n",
         new="        if False:\n",
     ),
     Mutant(

@@ -14,7 +14,8 @@ from ..core.resumption import Resumption
 from ..events import ToolResultRedelivered
 from ..tellable import mended
 from .handles import take_handle
-from .history import SeedForm, seed_forms, told_text, told_turns
+from .history import SeedForm, is_told, seed_forms, told_turns
+from .seed import Seed
 from .unsupported import warn_of_removals, warn_of_replies
 
 if TYPE_CHECKING:
@@ -51,30 +52,23 @@ class Context:
         # Came from the server, and the application's record has not been seen with it yet.
         self._unrecorded: dict[str, llm.ChatItem] = {}
         self._forms = list(seed_forms(model))
-        # What the set-up of a fresh session says of the history.
-        self._announced = False
-        self._instructed: list[str] = []
         self.plain_set_up = False
         """Whether a set-up is as upstream's, because one with more in it was refused."""
         self.limit: int | None = None
         """How many items of the history a fresh session is told, the newest; None for all."""
-        self.seeded = 0
-        """How many the last connection was told that was set up fresh."""
+        # Of the last fresh connection that was dialled, and of the last that was told it.
+        self._dialled = self._told = self.fresh()
 
     # -- what the application adds
 
     def update(self, chat_ctx: llm.ChatContext) -> None:
         """Adopt the application's record, and tell the connection what is new in it."""
         warn_of_removals(self._session._chat_ctx, chat_ctx)
-        new = self._adopt(chat_ctx)
-        results = [item for item in new if item.type == "function_call_output"]
-        rest = [item for item in new if item.type != "function_call_output"]
-        self._tell(rest)
-        self._pass_on(results)
+        self._pass_on(self._adopt(chat_ctx), answers_invented=True)
 
     def _adopt(self, chat_ctx: llm.ChatContext) -> list[llm.ChatItem]:
         """Take over a record, and return what the server does not know of it."""
-        resumption, items = self.resumption, chat_ctx.items
+        items = chat_ctx.items
         present = {item.id for item in items}
         called = {item.call_id for item in items if item.type == "function_call"}
         newest = max((item.created_at for item in items), default=0.0)
@@ -86,13 +80,18 @@ class Context:
                 item.type == "function_call" and item.call_id in called
             ):
                 missing.append(item)
-        new = [item for item in items if not resumption.knows(item.id)]
-        resumption.adopt(item.id for item in new if not _is_told(item))
-        told = [item for item in new if _is_told(item)]
-        resumption.queued(item.id for item in told)
         merged = llm.ChatContext(list(items))
         merged.insert(missing)
         self._session._chat_ctx = merged
+        return self._take_new()
+
+    def _take_new(self) -> list[llm.ChatItem]:
+        """What of the record the server does not know, which is now to be sent."""
+        resumption = self.resumption
+        new = [item for item in self._session._chat_ctx.items if not resumption.knows(item.id)]
+        resumption.adopt(item.id for item in new if not is_told(item))
+        told = [item for item in new if is_told(item)]
+        resumption.queued(item.id for item in told)
         return told
 
     def _tell(self, items: Sequence[llm.ChatItem]) -> None:
@@ -102,13 +101,16 @@ class Context:
             event = ContextContent(turns=turns, turn_complete=False, item_ids=ids)
             self._session._send_client_event(event)
 
-    def _pass_on(self, results: Sequence[llm.FunctionCallOutput]) -> None:
-        """Answer calls, or tell their results where the session does not know of the call.
+    def _pass_on(self, items: Sequence[llm.ChatItem], *, answers_invented: bool) -> None:
+        """Tell what is new; answer calls, or tell their results where the session does not know
+        of the call.
 
         A call that no server made is the application's own invention, such as the one by which
         livekit-agents gives the result of a tool that ran on; upstream answers it as any other.
         """
-        native, in_words = self._by_form(results, answers_invented=True)
+        results = [item for item in items if item.type == "function_call_output"]
+        self._tell([item for item in items if item.type != "function_call_output"])
+        native, in_words = self._by_form(results, answers_invented=answers_invented)
         self._answer(native)
         if any(item.reply_required for item in in_words):
             self._session._late_results.hold(in_words)
@@ -117,22 +119,28 @@ class Context:
             self._delivered([], [], in_words)
 
     def tell_late(
-        self, results: Sequence[llm.FunctionCallOutput], request: types.LiveClientContent | None
+        self, items: Sequence[llm.ChatItem], request: types.LiveClientContent | None
     ) -> ContextContent | None:
-        """What tells results that were held, and asks for a reply; together with `request`.
+        """What tells items that were held, together with `request`; it asks for a reply where a
+        result wants one.
 
         Returns:
             None where there is nothing to tell any more.
         """
-        native, in_words = self._by_form(results)
+        native, in_words = self._by_form(
+            item for item in items if item.type == "function_call_output"
+        )
         self._answer(native)
-        if not in_words:
+        results = {item.id for item in in_words}
+        told = [i for i in items if i.type != "function_call_output" or i.id in results]
+        turns = told_turns(told, self._session._calls.arguments)
+        if not turns:
             return None
         self._delivered([], [], in_words)
-        turns = told_turns(in_words, self._session._calls.arguments)
+        asks = request is not None or any(result.reply_required for result in in_words)
         asked = (request.turns if request is not None else None) or []
-        ids = [item.id for item in in_words]
-        return ContextContent(turns=[*turns, *asked], turn_complete=True, item_ids=ids)
+        ids = [item.id for item in told]
+        return ContextContent(turns=[*turns, *asked], turn_complete=asks, item_ids=ids)
 
     def _answer(self, native: Sequence[llm.FunctionCallOutput]) -> None:
         if not native:
@@ -278,7 +286,7 @@ class Context:
     def tell_less(self) -> None:
         """The history was refused in this form: take a plainer one, or else half of it."""
         if not self.next_form():
-            self.limit = (len(self._instructed) or self.seeded) // 2
+            self.limit = (len(self._dialled.instructed) or self.seeded) // 2
 
     def tell_less_of_it(self) -> bool:
         """What a new session was to be told could not be made: it is told half of that.
@@ -292,27 +300,34 @@ class Context:
         return True
 
     @property
+    def seeded(self) -> int:
+        """How many items the last fresh connection was told."""
+        return self._told.told
+
+    @property
     def in_set_up(self) -> bool:
-        """Whether the last set-up held any of the history, or announced it."""
-        return self._announced or bool(self._instructed)
+        """Whether the last fresh set-up held any of the history, or announced it."""
+        return self._dialled.announced or bool(self._dialled.instructed)
+
+    def fresh(self) -> Seed:
+        """What a fresh connection is told, whatever handle there is; see `Seed` for what to call.
+
+        It may be prepared beside the connection that serves: nothing here changes until `serves`.
+        """
+        session = self._session
+        return Seed(
+            self.form,
+            self._record,
+            self._to_seed,
+            session._calls.arguments,
+            lambda: session._driver.now,
+        )
 
     def announce(self, config: types.LiveConnectConfig) -> None:
-        """Say in a set-up without a handle what of the history belongs there."""
-        session = self._session
-        self._announced, self._instructed = False, []
-        if self.resumption.handle is not None or self.form is SeedForm.TURNS:
-            return
-        waiting = session._pending_chat_ctx
-        items = self._to_seed(session._chat_ctx if waiting is None else waiting)
-        if self.form is SeedForm.ANNOUNCED:
-            self._announced = any(_is_told(item) for item in items)
-            if self._announced:
-                config.history_config = types.HistoryConfig(initial_history_in_client_content=True)
-        elif text := told_text(items, session._calls.arguments):
-            self._instructed = [item.id for item in items]
-            given = types.Content.model_validate(config.system_instruction or types.Content())
-            parts = [*(given.parts or []), types.Part(text=text)]
-            config.system_instruction = types.Content(role=given.role, parts=parts)
+        """Say in the set-up of the next connection what belongs there, where it is a fresh one."""
+        if self.resumption.handle is None:
+            self._dialled = self.fresh()
+            self._dialled.announce(config)
 
     async def restore(self, live: LiveSession, *, resumed: bool) -> bool:
         """Tell a new connection what it does not know, before it gets anything else.
@@ -321,32 +336,55 @@ class Context:
             Whether it was given what it answers by itself.
         """
         session = self._session
-        waiting, session._pending_chat_ctx = session._pending_chat_ctx, None
-        first = not session._connection_log.was_connected
-        context = session._chat_ctx if waiting is None else waiting
-        if resumed and first:
+        context = self._take_record()
+        if resumed and not session._connection_log.was_connected:
             self._adopt_handle(context)
             return False
-        if resumed:
-            warn_of_removals(session._chat_ctx, context)
+        if not resumed:
+            self._adopt(context)
+            self._told = self._dialled
+            await self._told.tell(live)
+            self.serves(self._told)
+            return False
+        warn_of_removals(session._chat_ctx, context)
         self._adopt(context)
+        return await self._tell_difference(live)
+
+    def serves(self, seed: Seed, *, answering: bool = False) -> None:
+        """From here on the books are those of the fresh connection that was told `seed`.
+
+        The handle and the open calls of the one before are no more. What was added to the record
+        since it was told is told now, or after its answer.
+
+        Args:
+            seed: What the connection was told; its number is the session's already.
+            answering: Whether the model is at an answer, which anything told would cut.
+        """
         untold = self.resumption.open_items
-        items = [item for item in session._chat_ctx.items if item.id in untold]
-        results = [item for item in items if item.type == "function_call_output"]
-        handle = self.resumption.handle
-        if resumed and handle is not None:
-            session._calls.resumed(session._connection, handle.open_calls)
-        # A fresh session knows none of the calls.
-        native, in_words = self._by_form(results)
-        responses = self._responses(native)
-        if resumed:
-            if not self._can_be_silent:
-                warn_of_replies(native)
-            await self._tell_difference(live, items, native, responses)
+        results = [
+            item
+            for item in seed.items
+            if item.type == "function_call_output" and item.id in untold and not self._is_void(item)
+        ]
+        self.resumption, self._told = seed.resumption, seed
+        self._delivered([], [], results)
+        if self._session._pending_chat_ctx is not None:
+            new = self._adopt(self._take_record())
         else:
-            await self._seed(live)
-        self._delivered(native, responses, in_words)
-        return bool(native)
+            new = self._take_new()
+        if answering:
+            self._session._late_results.hold(new, at_once=False)
+        else:
+            self._pass_on(new, answers_invented=False)
+
+    def _record(self) -> llm.ChatContext:
+        """The conversation as the application last gave it, or as it stands here."""
+        waiting = self._session._pending_chat_ctx
+        return self._session._chat_ctx if waiting is None else waiting
+
+    def _take_record(self) -> llm.ChatContext:
+        record, self._session._pending_chat_ctx = self._record(), None
+        return record
 
     def _adopt_handle(self, context: llm.ChatContext) -> None:
         """Take over a handle that the application brought along.
@@ -369,14 +407,19 @@ class Context:
             session._calls.restored(call.call_id, call.name, call.arguments, session._connection)
         self.update(context)
 
-    async def _tell_difference(
-        self,
-        live: LiveSession,
-        items: Sequence[llm.ChatItem],
-        native: Sequence[llm.FunctionCallOutput],
-        responses: list[types.FunctionResponse],
-    ) -> None:
+    async def _tell_difference(self, live: LiveSession) -> bool:
+        """Tell a resumed session what its handle does not stand for; whether that was answers."""
         session, resumption = self._session, self.resumption
+        untold = resumption.open_items
+        items = [item for item in session._chat_ctx.items if item.id in untold]
+        if resumption.handle is not None:
+            session._calls.resumed(session._connection, resumption.handle.open_calls)
+        native, in_words = self._by_form(
+            item for item in items if item.type == "function_call_output"
+        )
+        responses = self._responses(native)
+        if not self._can_be_silent:
+            warn_of_replies(native)
         resumption.resumed()
         answers = {result.id for result in native}
         rest = [item for item in items if item.id not in answers and not self._is_void(item)]
@@ -387,18 +430,8 @@ class Context:
         if native:
             await live.send_tool_response(function_responses=responses)
             resumption.sent(answers, session._driver.now, live.sent)
-
-    async def _seed(self, live: LiveSession) -> None:
-        session = self._session
-        items = self._to_seed(session._chat_ctx)
-        turns = told_turns(
-            [item for item in items if item.id not in self._instructed], session._calls.arguments
-        )
-        self.seeded = len(items) if turns or self._instructed else 0
-        if turns or self._announced:
-            await live.send_client_content(turns=turns, turn_complete=self._announced)
-        known = (item.id for item in session._chat_ctx.items)
-        self.resumption.seeded(known, session._driver.now, live.sent)
+        self._delivered(native, responses, in_words)
+        return bool(native)
 
     def _to_seed(self, context: llm.ChatContext) -> list[llm.ChatItem]:
         """What of a record a fresh session is told."""
@@ -413,10 +446,3 @@ class Context:
         return item.type == "function_call_output" and self._session._calls.is_cancelled(
             item.call_id
         )
-
-
-def _is_told(item: llm.ChatItem) -> bool:
-    """Whether the model is told of an item at all, by itself."""
-    if item.type == "message":
-        return item.role in ("user", "assistant") and bool(item.content)
-    return item.type == "function_call_output"

@@ -12,7 +12,7 @@ from livekit.agents import llm
 from ..tellable import mended, sendable, tellable
 from ..wording import result_text
 
-__all__ = ["SeedForm", "seed_forms", "told_text", "told_turns"]
+__all__ = ["SeedForm", "is_told", "seed_forms", "told_text", "told_turns"]
 
 # What upstream's conversion to turns cannot take, or the model must not be told.
 _NOT_TOLD: dict[str, Any] = dict.fromkeys(
@@ -54,6 +54,13 @@ def seed_forms(model: str) -> tuple[SeedForm, ...]:
     if "2.5" in model:
         return SeedForm.TURNS, SeedForm.INSTRUCTED
     return SeedForm.TURNS, SeedForm.ANNOUNCED, SeedForm.INSTRUCTED
+
+
+def is_told(item: llm.ChatItem) -> bool:
+    """Whether the model is told of an item at all, by itself."""
+    if item.type == "message":
+        return item.role in ("user", "assistant") and bool(item.content)
+    return item.type == "function_call_output"
 
 
 def told_turns(items: Sequence[llm.ChatItem], arguments_of: ArgumentsOf) -> list[types.Content]:

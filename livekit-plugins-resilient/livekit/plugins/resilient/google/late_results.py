@@ -18,21 +18,23 @@ __all__ = ["LateResults"]
 
 
 class LateResults:
-    """Holds the results of calls that the session on the connection does not know of.
+    """Holds the results of calls that the session on the connection does not know of, and what
+    else is not to be told now.
 
-    The model is asked to tell them, which cuts whatever it says, and which a request of the
+    The model is asked to tell results, which cuts whatever it says, and which a request of the
     application does as well: so they go with that, or once nothing is under way.
     """
 
     def __init__(self, session: RealtimeSession) -> None:
         self._session = session
-        self._held: list[llm.FunctionCallOutput] = []
+        self._held: list[llm.ChatItem] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def hold(self, results: Sequence[llm.FunctionCallOutput]) -> None:
-        """Keep results for the next request of the application, or for a quiet moment soon."""
-        self._held += results
-        if self._timer is None:
+    def hold(self, items: Sequence[llm.ChatItem], *, at_once: bool = True) -> None:
+        """Keep items for the next request of the application, or for a quiet moment: soon, or with
+        `at_once` false after a reply that is about to begin."""
+        self._held += items
+        if at_once and self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(LATE_RESULT_WAIT_S, self._on_timer)
 
@@ -50,7 +52,7 @@ class LateResults:
         """The connection is gone; the next one is told all that this one was not."""
         self._take()
 
-    def _take(self) -> list[llm.FunctionCallOutput]:
+    def _take(self) -> list[llm.ChatItem]:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -44,6 +44,7 @@ from .outgoing import Outgoing
 from .pings import patient_pings
 from .reply_request import reply_request
 from .requests import Requests
+from .seed import Seed
 from .spoken import Spoken
 from .tool_calls import ToolCalls
 from .turn_log import TurnLog
@@ -195,20 +196,41 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         handle_at = self._context.resumption.handle_at
         return Rest(self._driver.rests_from, self._turns.ended_at, handle_at)
 
-    def _build_connect_config(self) -> types.LiveConnectConfig:
+    def _build_connect_config(self, beside: Seed | None = None) -> types.LiveConnectConfig:
+        """The set-up of the next connection, or of a fresh one that is prepared `beside`."""
         if not self._connected:
             self._connection_log.dialling()
         config = super()._build_connect_config()
         if not self._context.plain_set_up:
             set_up.extend(config, self._opts, self._tools)
-        self._context.announce(config)
+        if beside is None:
+            self._context.announce(config)
+        else:
+            beside.announce(config)
         return config
 
     async def _restore(self, live: LiveSession, *, resumed: bool) -> bool:
         """Tell a new connection what it does not know; whether it answers that by itself."""
+        self._count_connection(resumed=resumed)
+        return await self._context.restore(live, resumed=resumed)
+
+    def _take_over(self, seed: Seed, *, answering: bool) -> None:
+        """A fresh connection that was prepared beside, and told `seed`, serves from here on.
+
+        The streams of the reply on the one before are closed already, and its queue sorted out.
+        What the messages told that were read before must have gone to `seed.take_handle`; feed
+        them once `_connection_began` was called.
+
+        Args:
+            seed: What it was told.
+            answering: Whether its model is at an answer already.
+        """
+        self._count_connection(resumed=False)
+        self._context.serves(seed, answering=answering)
+
+    def _count_connection(self, *, resumed: bool) -> None:
         self._connection += 1
         self._mode = "resumed" if resumed else "replayed" if self._chat_ctx.items else "fresh"
-        return await self._context.restore(live, resumed=resumed)
 
     def _connection_began(self, *, answers: bool) -> None:
         """A connection is set up and holds the context."""
