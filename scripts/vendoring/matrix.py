@@ -21,9 +21,10 @@ from typing import Literal, TypeAlias
 from . import engine
 from .check import DRIFT, OK, Finding, Inventory
 from .environments import Environment, environment_for
+from .forks import Forks
 from .layout import Layout
 from .patchfile import Patch
-from .probes import TreeRun, build_overlay, copy_package, run_probes
+from .probes import TreeRun, build_overlay, copy_package, forks_in, run_probes
 from .versions import Version
 
 Log: TypeAlias = Callable[[str], None]
@@ -122,6 +123,7 @@ def run_all(layout: Layout, trees: Sequence[Tree], locked: Version, log: Log) ->
             log(f"[{done}/{len(trees)}] {tree}: {took_s:.0f} s")
     finally:
         pool.shutdown(cancel_futures=True)
+        bench.close()
         shutil.rmtree(folder, ignore_errors=True)
     return runs
 
@@ -134,6 +136,7 @@ class _Bench:
     logs: Path
     locked: Version
     _applied: dict[tuple[bytes, str, str], bytes] = field(default_factory=dict)
+    _idle: list[tuple[Environment, Forks]] = field(default_factory=list)
 
     def run(self, number: int, tree: Tree, environment: Environment) -> tuple[TreeRun, float]:
         began_at = time.monotonic()
@@ -147,10 +150,12 @@ class _Bench:
             apply=self._apply,
         )
 
+        forks = self._forks_in(environment)
+
         def probe(names: Sequence[str]) -> TreeRun:
             return run_probes(
                 self.layout,
-                environment,
+                forks,
                 tree.version,
                 overlay,
                 names,
@@ -160,12 +165,27 @@ class _Bench:
         run = probe(tree.probes)
         if tree.then and all(p.outcome == "passed" for p in run.probes.values()):
             run = replace(run, probes={**run.probes, **probe(tree.then).probes})
+        self._idle.append((environment, forks))
         log = overlay / "probes.log"
         if log.exists():
             name = "-".join(filter(None, (str(tree.version), tree.kind, tree.about)))
             shutil.copyfile(log, self.logs / f"{name.replace('/', '-')}.log")
         shutil.rmtree(overlay, ignore_errors=True)
         return run, time.monotonic() - began_at
+
+    def _forks_in(self, environment: Environment) -> Forks:
+        """Those that no other run uses; of another release's environment they are closed."""
+        while self._idle:
+            of, forks = self._idle.pop()
+            if of == environment:
+                return forks
+            forks.close()
+        return forks_in(environment)
+
+    def close(self) -> None:
+        """Once nothing runs any more."""
+        while self._idle:
+            self._idle.pop()[1].close()
 
     def _apply(self, data: bytes, patch: Patch, name: str) -> bytes:
         """`engine.apply`, each application made once: the trees differ in few patches."""

@@ -1,13 +1,13 @@
 """Running probes against a chosen vendored tree: bare upstream, or patched.
 
-A probe run is one pytest process. What it imports is a copy of our package with the chosen tree
-inside, put before everything else on the path; the checkout's own tree is not touched.
+A probe run is one pytest process, forked from one that has imported upstream and its libraries.
+What it imports of ours is a copy of our package with the chosen tree inside, put before everything
+else on the path; the checkout's own tree is not touched.
 """
 
 from __future__ import annotations
 
 import compileall
-import os
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
@@ -20,6 +20,7 @@ from . import tree
 from .engine import Apply, apply
 from .environments import Environment
 from .errors import ProbesNotRunnable
+from .forks import Forks
 from .layout import PACKAGE, Layout
 from .locks import DISTRIBUTIONS
 from .patchfile import Patch
@@ -32,6 +33,20 @@ Outcome = Literal["passed", "failed", "invalid"]
 # A probe has its own time limits; this one only keeps a broken one from blocking everything.
 RUN_TIMEOUT_S = 300.0
 _REASON_CHARACTERS = 160
+
+# What all probe runs import, whatever the tree. Nothing of ours, and no plugin of pytest.
+_SHARED = (
+    "pytest",
+    "numpy",
+    "livekit.agents",
+    "google.genai",
+    "openai.types.beta.realtime",
+    "openai.types.realtime",
+    "livekit.plugins.google",
+    "livekit.plugins.openai",
+    "livekit.plugins.xai",
+)
+_RUN_PYTEST = "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))"
 
 # Run before the probes, in the same process: the tree is the one that is to be probed, the release
 # is the one whose sources are first on the path, and all modules can be imported.
@@ -122,9 +137,14 @@ def build_overlay(
     return into
 
 
+def forks_in(environment: Environment) -> Forks:
+    """What `run_probes` makes its processes of."""
+    return Forks(_SHARED, python=environment.python, path=environment.path)
+
+
 def run_probes(
     layout: Layout,
-    environment: Environment,
+    forks: Forks,
     version: Version,
     overlay: Path,
     probes: Sequence[str],
@@ -142,7 +162,7 @@ def run_probes(
     present = [p for p in probes if (layout.root / p).is_file()]
     command = [str(look), *present]
     try:
-        report = _run_pytest(layout, environment, overlay, command, strict=strict)
+        report = _run_pytest(layout, forks, overlay, command, strict=strict)
     except _NoReportError as e:
         probed.update((p, Probed("invalid", str(e))) for p in present)
         return TreeRun({}, probed)
@@ -181,42 +201,37 @@ def read_look(xml: str, overlay: Path, version: Version) -> dict[str, str]:
 
 def _run_pytest(
     layout: Layout,
-    environment: Environment,
+    forks: Forks,
     overlay: Path,
     files: Sequence[str],
     *,
     strict: bool,
 ) -> str:
     """The JUnit report of one pytest process."""
-    path = [overlay, *environment.path, *filter(None, [os.environ.get("PYTHONPATH")])]
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
     report = overlay / "probes.xml"
     report.unlink(missing_ok=True)
     # fmt: off
-    command = [
-        str(environment.python), "-m", "pytest", "-q", "-p", "no:cacheprovider",
-        "--continue-on-collection-errors", *([] if strict else ["-W", "default"]),
+    arguments = [
+        "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest",
+        "--continue-on-collection-errors",
+        *([] if strict else ["-W", "default"]),
+        # pytest would rather have imported its plugins' libraries itself.
+        "-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning",
         "-o", "junit_family=xunit1", f"--junitxml={report}", *files,
     ]
     # fmt: on
-    log = overlay / "probes.log"
     try:
-        with log.open("wb") as out:
-            subprocess.run(
-                command,
-                cwd=layout.root,
-                env=variables,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                timeout=RUN_TIMEOUT_S,
-                check=False,
-            )
+        done = forks.run(
+            _RUN_PYTEST, arguments, cwd=layout.root, path=[overlay], timeout_s=RUN_TIMEOUT_S
+        )
     except subprocess.TimeoutExpired as e:
         raise _NoReportError(f"the probes ran longer than {RUN_TIMEOUT_S:.0f} s") from e
+    said = done.stdout + done.stderr
+    (overlay / "probes.log").write_text(said, "utf-8")
     if not report.exists():
-        lines = log.read_text("utf-8", errors="replace").strip().splitlines()
-        said = lines[-1][:_REASON_CHARACTERS] if lines else "nothing"
-        raise _NoReportError(f"pytest ended without a report; it said last: {said}")
+        lines = said.strip().splitlines()
+        last = lines[-1][:_REASON_CHARACTERS] if lines else "nothing"
+        raise _NoReportError(f"pytest ended without a report; it said last: {last}")
     return report.read_text("utf-8")
 
 

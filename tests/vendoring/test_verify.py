@@ -262,15 +262,17 @@ def test_another_copy_of_the_package_in_front_is_noticed(here: Checkout) -> None
     elsewhere = here.layout.root / "elsewhere"
     overlay.rename(elsewhere)
     overlay.mkdir()
-    with pytest.raises(ProbesNotRunnable, match="hides the one that is to be probed"):
-        probes.run_probes(here.layout, environment, LOCKED, overlay, [])
+    refused = pytest.raises(ProbesNotRunnable, match="hides the one that is to be probed")
+    with probes.forks_in(environment) as forks, refused:
+        probes.run_probes(here.layout, forks, LOCKED, overlay, [])
 
 
 def test_another_release_in_front_is_noticed(here: Checkout) -> None:
     overlay = probes.build_overlay(here.layout, LOCKED, [], here.layout.cache / "bare")
     environment = replace(environment_for(here.layout, LOCKED), path=())
-    with pytest.raises(ProbesNotRunnable, match=r"another upstream release hides 1\.8\.1"):
-        probes.run_probes(here.layout, environment, LOCKED, overlay, [])
+    refused = pytest.raises(ProbesNotRunnable, match=r"another upstream release hides 1\.8\.1")
+    with probes.forks_in(environment) as forks, refused:
+        probes.run_probes(here.layout, forks, LOCKED, overlay, [])
 
 
 # -- the command line
