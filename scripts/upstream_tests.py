@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -24,10 +24,23 @@ from typing import TypeAlias
 
 from upstream_tests_plugin import NO_CONSTRUCTOR
 
+from vendoring.forks import Forks
+
 Outcomes: TypeAlias = dict[str, tuple[str, str]]
 """What became of each test, by its pytest id, and why it did not pass."""
 
 HERE = Path(__file__).resolve().parent
+
+# What both runs import, whichever classes they try.
+SHARED = (
+    "pytest",
+    "livekit.agents",
+    "google.genai",
+    "google.cloud.speech_v2",
+    "google.cloud.texttospeech",
+    "openai.types.realtime",
+    "openai.types.beta.realtime",
+)
 
 # Modules of upstream's suite that have to do with the classes that we replace.
 _CONCERNS = re.compile(
@@ -45,7 +58,9 @@ def relevant(tests: Path) -> list[str]:
     ]
 
 
-def run(checkout: Path, modules: list[str], *, ours: bool, timeout_s: int) -> Outcomes:
+def run(
+    checkout: Path, modules: list[str], forks: Forks, *, ours: bool, timeout_s: int
+) -> Outcomes:
     """Run the modules on upstream's classes, or on ours.
 
     Raises:
@@ -53,19 +68,24 @@ def run(checkout: Path, modules: list[str], *, ours: bool, timeout_s: int) -> Ou
     """
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "outcomes.json"
-        path = [str(HERE), os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(filter(None, path)),
             "UPSTREAM_TESTS_RESULT": str(result),
             "UPSTREAM_TESTS_OURS": "1" if ours else "",
             "UPSTREAM_TESTS_TIMEOUT_S": str(timeout_s),
         }
-        command = [
-            *(sys.executable, "-m", "pytest", "-p", "upstream_tests_plugin"),
-            *("-p", "no:cacheprovider", "-q", "--continue-on-collection-errors", *modules),
+        arguments = [
+            *("-p", "upstream_tests_plugin", "-p", "no:cacheprovider", "-q"),
+            # Their libraries are imported already, so that their assertions stay as they are.
+            *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
+            *("--continue-on-collection-errors", *modules),
         ]
-        done = subprocess.run(
-            command, cwd=checkout, env=environment, capture_output=True, text=True, check=False
+        done = forks.run(
+            "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))",
+            arguments,
+            cwd=checkout,
+            env=environment,
+            path=[HERE],
+            timeout_s=math.inf,
         )
         if not result.exists():
             raise RuntimeError((done.stdout + done.stderr)[-2000:])
@@ -112,8 +132,9 @@ def main() -> int:
         print(f"no test in {tests} uses a realtime class: give a clone of livekit/agents")
         return 2
     try:
-        upstream = run(given.checkout, modules, ours=False, timeout_s=given.timeout)
-        ours = run(given.checkout, modules, ours=True, timeout_s=given.timeout)
+        with Forks(SHARED) as forks:
+            upstream = run(given.checkout, modules, forks, ours=False, timeout_s=given.timeout)
+            ours = run(given.checkout, modules, forks, ours=True, timeout_s=given.timeout)
     except RuntimeError as error:
         print(f"pytest could not be run in {given.checkout}:\n{error}")
         return 2

@@ -11,6 +11,7 @@ import pytest
 
 import vendoring
 from tests.logged_errors import LoggedErrors
+from vendoring.forks import Forks
 
 # An editable install does not rebuild when a patch changes; this is quick when nothing did.
 vendoring.ensure()
@@ -38,6 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line(
             "filterwarnings", "ignore:unclosed transport <asyncio.sslproto:ResourceWarning"
         )
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Runs programs that have imported the libraries already, but no plugin and nothing of ours."""
+    shared = ("pytest", "livekit.agents", "google.genai", "google.cloud.speech_v2")
+    realtime = ("openai.types.realtime", "openai.types.beta.realtime")
+    with Forks((*shared, *realtime, "google.cloud.texttospeech", "opentelemetry.sdk")) as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
 from collections import Counter as Tally
 from collections.abc import Iterator, Sequence
@@ -48,6 +46,7 @@ from livekit.plugins.resilient.events import (
     ToolResultRedelivered,
 )
 from livekit.plugins.resilient.telemetry import METER_NAME, SECONDS_BUCKETS, Telemetry
+from vendoring.forks import Forks
 
 DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
 SECRET = "AIza-secret key, Bearer abc"
@@ -364,7 +363,7 @@ def test_the_documentation_lists_every_metric_and_event(exporter: Exporter) -> N
     }
 
 
-def test_the_global_meter_provider_may_come_late() -> None:
+def test_the_global_meter_provider_may_come_late(forks: Forks) -> None:
     # In a process of its own, because a meter provider can be installed only once.
     program = """
         from opentelemetry import metrics
@@ -384,13 +383,8 @@ def test_the_global_meter_provider_may_come_late() -> None:
                 for data in metric.data.data_points:
                     print(scope.scope.name, metric.name, data.value)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = forks.run(textwrap.dedent(program))
+    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "livekit.plugins.resilient livekit.resilient.generation.unterminated 2"
     ]

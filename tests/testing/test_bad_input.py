@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import subprocess
 import sys
 import wave
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from livekit.plugins.resilient.testing.errors import (
 from livekit.plugins.resilient.testing.fault_plan import load_plan, parse_plan
 from livekit.plugins.resilient.testing.gemini import GeminiLiveServer, GeminiTimes
 from livekit.plugins.resilient.testing.openai import Incomplete, OpenAIRealtimeServer, OpenAITimes
+from vendoring.forks import Forks
 
 # The declared types would stop most of this as well: here they are put aside.
 faults: Any = vocabulary
@@ -320,14 +320,9 @@ for absent in sys.argv[1:]:
 """
 
 
-def test_a_missing_library_is_named_with_the_command() -> None:
+def test_a_missing_library_is_named_with_the_command(forks: Forks) -> None:
     code = WITHOUT.format(uses=USES)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *USES],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = forks.run(code, list(USES))
     told = done.stdout.splitlines()
     assert len(told) == 3, done.stderr
     assert all("pip install livekit-plugins-resilient[testing]" in line for line in told)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from livekit.plugins.resilient import testing
 from livekit.plugins.resilient.testing import faults
 from livekit.plugins.resilient.testing.fault_plan import parse_plan
 from livekit.plugins.resilient.testing.gemini import FAMILIES
+from vendoring.forks import Forks
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -27,19 +26,15 @@ def block(language: str) -> str:
     return found
 
 
-def run_example(folder: Path, test: str) -> str:
+def run_example(folder: Path, test: str, forks: Forks) -> str:
     """Run `test` beside the example agent, as a user does who has installed the package."""
     shutil.copy(EXAMPLE.with_name("agent.py"), folder)
     (folder / EXAMPLE.name).write_text(test, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, "-p", "livekit.plugins.resilient_pytest"],
+    done = forks.run(
+        "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))",
+        ["-p", "no:cacheprovider", "-p", "livekit.plugins.resilient_pytest"],
         cwd=folder,
         env={key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
     )
     return done.stdout + done.stderr
 
@@ -51,15 +46,16 @@ def test_the_page_shows_the_file() -> None:
     assert len(lines) <= 15
 
 
-def test_the_example_passes(tmp_path: Path) -> None:
-    said = run_example(tmp_path, block("python"))
+def test_the_example_passes(tmp_path: Path, forks: Forks) -> None:
+    said = run_example(tmp_path, block("python"), forks)
     assert "1 passed" in said, said
 
 
-def test_the_example_fails_with_upstreams_model(tmp_path: Path) -> None:
+def test_the_example_fails_with_upstreams_model(tmp_path: Path, forks: Forks) -> None:
     ours = "livekit.plugins.resilient.google.realtime"
     assert ours in block("python")
-    said = run_example(tmp_path, block("python").replace(ours, "livekit.plugins.google.realtime"))
+    test = block("python").replace(ours, "livekit.plugins.google.realtime")
+    said = run_example(tmp_path, test, forks)
     assert "the rest of the greeting did not happen" in said, said
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from vendoring.forks import Forks
+
 PLUGIN = "livekit.plugins.resilient_pytest"
 STRICT = "[pytest]\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n"
 
@@ -77,11 +79,20 @@ importlib.machinery.PathFinder.find_spec = functools.partial(find_no_asyncio)
 """
 
 
+RUN = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+ARGUMENTS = ["-p", "no:cacheprovider", "-p", PLUGIN]
+
+
+def run_forked(forks: Forks, folder: Path, *arguments: str) -> str:
+    """Run pytest in `folder`, with the libraries already imported."""
+    done = forks.run(RUN, [*ARGUMENTS, *arguments], cwd=folder)
+    return done.stdout + done.stderr
+
+
 def run_pytest(folder: Path, *arguments: str, prelude: str = "") -> str:
     """Run pytest in `folder` in a new process; `prelude` is executed before it is imported."""
-    start = f"{prelude}\nimport sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", start, "-p", "no:cacheprovider", "-p", PLUGIN, *arguments],
+        [sys.executable, "-c", f"{prelude}\n{RUN}", *ARGUMENTS, *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -97,13 +108,12 @@ def write(folder: Path, **files: str) -> None:
         (folder / f"{name}{suffix}").write_text(textwrap.dedent(text))
 
 
-def test_marks_and_fixtures_do_what_they_say(tmp_path: Path) -> None:
+def test_marks_and_fixtures_do_what_they_say(tmp_path: Path, forks: Forks) -> None:
     write(tmp_path, pytest=STRICT, conftest=USERS_CONFTEST, test_mine=USERS_TESTS)
     # Named a second time, by the module that is documented for it, it is still loaded once.
-    said = run_pytest(
-        tmp_path, "-p", "livekit.plugins.resilient.testing.pytest_plugin", "--strict-markers", "-rA"
-    )
-    assert re.search(r"\b6 passed, (\d+ warnings, )?1 error in", said), said
+    plugin = "livekit.plugins.resilient.testing.pytest_plugin"
+    said = run_forked(forks, tmp_path, "-p", plugin, "--strict-markers", "-rA")
+    assert re.search(r"\b6 passed, (\d+ warnings?, )?1 error in", said), said
     assert "ERROR test_mine.py::test_an_error_in_a_server_fails_the_test" in said
     assert "broken script" in said
 
@@ -143,7 +153,7 @@ def test_without_pytest_asyncio_it_says_what_is_missing(tmp_path: Path) -> None:
     )
 
 
-def test_another_event_loop_than_the_fixtures_is_named(tmp_path: Path) -> None:
+def test_another_event_loop_than_the_fixtures_is_named(tmp_path: Path, forks: Forks) -> None:
     test = """
         import pytest
 
@@ -152,7 +162,7 @@ def test_another_event_loop_than_the_fixtures_is_named(tmp_path: Path) -> None:
             await openai_realtime_server()
     """
     write(tmp_path, pytest=STRICT, test_elsewhere=test)
-    said = run_pytest(tmp_path)
+    said = run_forked(forks, tmp_path)
     assert "set asyncio_default_fixture_loop_scope to the loop_scope of the test" in said
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from livekit.plugins.resilient import testing
+from vendoring.forks import Forks
 
 
 @pytest.mark.parametrize("name", testing.__all__)
@@ -33,23 +31,17 @@ except testing.errors.MissingDependencyError as exc:
 """
 
 
-def test_a_missing_library_is_named_with_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", MISSING],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_a_missing_library_is_named_with_the_command(forks: Forks) -> None:
+    done = forks.run(MISSING)
     assert "the library 'trustme'" in done.stdout, done.stderr
     assert "pip install livekit-plugins-resilient[testing]" in done.stdout
 
 
-def test_importing_the_package_loads_no_server() -> None:
+def test_importing_the_package_loads_no_server(forks: Forks) -> None:
     code = (
         "import sys; from livekit.plugins.resilient import testing; "
         "print('websockets.asyncio.server' in sys.modules, 'trustme' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
-    )
+    done = forks.run(code)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["False", "False"]

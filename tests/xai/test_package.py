@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import textwrap
 from types import ModuleType
 from typing import Any
@@ -13,6 +11,8 @@ import pytest
 from livekit.plugins import openai as upstream_openai
 from livekit.plugins import resilient
 from livekit.plugins import xai as upstream_xai
+
+from vendoring.forks import Forks
 
 WITHOUT = """
     import importlib.abc, sys
@@ -26,10 +26,10 @@ WITHOUT = """
 """
 
 
-def said_by(program: str, *, without: bool) -> Any:
+def said_by(program: str, forks: Forks, *, without: bool) -> Any:
     """What a program prints last, as JSON."""
     text = textwrap.dedent(WITHOUT if without else "") + textwrap.dedent(program)
-    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    run = forks.run(text)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout.splitlines()[-1])
 
@@ -43,7 +43,7 @@ def said_by(program: str, *, without: bool) -> Any:
         "exec('import livekit.plugins.resilient.xai.realtime')",
     ],
 )
-def test_without_the_plugin_one_error_names_the_package(use: str) -> None:
+def test_without_the_plugin_one_error_names_the_package(use: str, forks: Forks) -> None:
     program = f"""
         import importlib, json
         from livekit.plugins import resilient
@@ -56,7 +56,7 @@ def test_without_the_plugin_one_error_names_the_package(use: str) -> None:
                 said.append([isinstance(e, resilient.ResilienceError), str(e)])
         print(json.dumps(said))
     """
-    said = said_by(program, without=True)
+    said = said_by(program, forks, without=True)
     assert said[0] == said[1]
     is_ours, message = said[0]
     assert is_ours
@@ -64,7 +64,7 @@ def test_without_the_plugin_one_error_names_the_package(use: str) -> None:
     assert "pip install livekit-plugins-resilient[xai]" in message
 
 
-def test_without_the_plugin_all_else_works() -> None:
+def test_without_the_plugin_all_else_works(forks: Forks) -> None:
     program = """
         import json
         from livekit.plugins.resilient import *
@@ -77,10 +77,10 @@ def test_without_the_plugin_all_else_works() -> None:
         ]
         print(json.dumps([model.provider for model in models]))
     """
-    assert len(said_by(program, without=True)) == 3
+    assert len(said_by(program, forks, without=True)) == 3
 
 
-def test_the_plugin_is_imported_when_it_is_asked_for() -> None:
+def test_the_plugin_is_imported_when_it_is_asked_for(forks: Forks) -> None:
     program = """
         import json, sys
         from livekit.agents import Plugin
@@ -95,7 +95,7 @@ def test_the_plugin_is_imported_when_it_is_asked_for() -> None:
         assert xai is resilient.xai
         print(json.dumps([*before, registered()]))
     """
-    assert said_by(program, without=False) == [0, False, 1]
+    assert said_by(program, forks, without=False) == [0, False, 1]
 
 
 def test_an_unknown_name_is_no_attribute() -> None:
