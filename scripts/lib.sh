@@ -5,6 +5,8 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$ROOT"
 VENV="$ROOT/.venv"
+# Each of many processes would compile every module again.
+unset PYTHONDONTWRITEBYTECODE
 
 fail() {
   printf '%s\n' "$*" >&2
