@@ -142,9 +142,7 @@ async def test_a_caller_who_cuts_in_at_a_drop_is_listened_to(
         assert stage.times_heard(ANSWER) + stage.times_heard(AGAIN) == 1
 
 
-@pytest.mark.parametrize("detection", ["vad", "manual"])
-@pytest.mark.parametrize("after_s", [0.4, 1.0])
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pairwise(provider=PROVIDERS, after_s=[0.4, 1.0], detection=["vad", "manual"])
 async def test_a_caller_who_cuts_in_on_the_old_rest_does_not_hear_the_new_one(
     provider: Provider, detection: Detection, after_s: float
 ) -> None:

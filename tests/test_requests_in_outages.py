@@ -214,9 +214,7 @@ async def test_two_requests_in_an_outage_are_answered_in_order(provider: Provide
         assert stage.times_heard(NEWS) == stage.times_heard(JOKE) == 1
 
 
-@pytest.mark.parametrize("how", ["its handle", "the session"])
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pairwise(provider=PROVIDERS, when=["before", "after"], how=["its handle", "the session"])
 async def test_a_request_that_is_taken_back_in_an_outage_is_not_answered(
     provider: Provider, when: str, how: str
 ) -> None:

@@ -22,6 +22,7 @@ from livekit.plugins.resilient.testing import (
     Refuse,
 )
 
+from ..pairs import pairwise
 from .calls import MOMENTS, ORDERS, Order, Provider, Which, calling, drop, server
 
 pytestmark = pytest.mark.virtual_time
@@ -63,10 +64,10 @@ async def waited(which: Which, order: Order, moment: str, kind: str) -> float:
     return waited_s
 
 
-@pytest.mark.parametrize("order", ORDERS, ids="-then-".join)
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize(
-    "kind", ["refused-503", "refused-429", "hangs", "dropped-at-once", "dropped-after-set-up"]
+@pairwise(
+    order=ORDERS,
+    moment=list(MOMENTS),
+    kind=["refused-503", "refused-429", "hangs", "dropped-at-once", "dropped-after-set-up"],
 )
 async def test_the_second_model_takes_over_in_time(order: Order, moment: str, kind: str) -> None:
     ours = await waited("ours", order, moment, kind)
@@ -122,9 +123,7 @@ BLIPS = {
 }
 
 
-@pytest.mark.parametrize("order", ORDERS, ids="-then-".join)
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("blip", BLIPS)
+@pairwise(order=ORDERS, moment=list(MOMENTS), blip=list(BLIPS))
 async def test_an_outage_that_heals_in_time_stays(order: Order, moment: str, blip: str) -> None:
     servers = [server(order[0], [drop(moment), *BLIPS[blip]]), server(order[1])]
     async with calling("ours", order, servers) as it:

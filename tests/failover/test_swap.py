@@ -21,6 +21,7 @@ from livekit.plugins.resilient.testing import (
 )
 from livekit.plugins.resilient.testing.faults import Action
 
+from ..pairs import pairwise
 from .calls import ORDERS, Order, calling, drop, server
 
 pytestmark = pytest.mark.virtual_time
@@ -59,17 +60,17 @@ async def test_a_second_model_that_fails_leaves_the_call_to_the_third(
 CLOSE_AFTER_S = [0.0, 1.5, FAILOVER_AFTER_S - 0.01, FAILOVER_AFTER_S + 0.01, 5.5]
 
 
-@pytest.mark.parametrize("order", ORDERS, ids="-then-".join)
-@pytest.mark.parametrize("action", [Refuse(503), HangHandshake()], ids=["503", "hangs"])
-@pytest.mark.parametrize("then", [Refuse(401), HangHandshake()], ids=["then-401", "then-hangs"])
-@pytest.mark.parametrize("after_s", CLOSE_AFTER_S)
+ACTIONS = {"401": Refuse(401), "503": Refuse(503), "hangs": HangHandshake()}
+
+
+@pairwise(order=ORDERS, action=["503", "hangs"], then=["401", "hangs"], after_s=list(CLOSE_AFTER_S))
 async def test_a_call_can_be_closed_at_any_time(
-    order: Order, action: Action, then: Action, after_s: float
+    order: Order, action: str, then: str, after_s: float
 ) -> None:
     """The second model is not to be had either, so that some of these times are in a swap."""
     servers = [
-        server(order[0], [drop("in-a-reply"), gone(action, 2)]),
-        server(order[1], [gone(then)]),
+        server(order[0], [drop("in-a-reply"), gone(ACTIONS[action], 2)]),
+        server(order[1], [gone(ACTIONS[then])]),
     ]
     async with calling("ours", order, servers) as it:
         await it.lose("in-a-reply")

@@ -21,6 +21,8 @@ from livekit.plugins.resilient.testing import (
     Send,
 )
 
+from ..pairs import pairwise
+
 pytestmark = pytest.mark.virtual_time
 
 GREETING = Reply("Hello, how can I help you?")
@@ -56,10 +58,14 @@ async def events_after(
     return events, server, call
 
 
-@pytest.mark.parametrize("text", [" .", " and goodbye.", "<noise>"])
-@pytest.mark.parametrize("caption", [output_caption, input_caption])
-@pytest.mark.parametrize("nth", [1, 2], ids=["after the greeting", "after the answer"])
-async def test_a_late_caption_is_left_alone(text: str, caption: Any, nth: int) -> None:
+@pairwise(
+    text=[" .", " and goodbye.", "<noise>"],
+    side=["output", "input"],
+    after=["the greeting", "the answer"],
+)
+async def test_a_late_caption_is_left_alone(text: str, side: str, after: str) -> None:
+    caption = output_caption if side == "output" else input_caption
+    nth = 1 if after == "the greeting" else 2
     late = Fault(After("turnComplete", nth=nth), caption(text))
     events, server, call = await events_after(late, replies=[GREETING, ANSWER])
     assert events == []

@@ -31,7 +31,8 @@ from livekit.plugins.resilient.testing import (
     ToolCall,
     UserStarts,
 )
-from livekit.plugins.resilient.testing.faults import Action
+
+from ..pairs import pairwise
 
 pytestmark = pytest.mark.virtual_time
 
@@ -117,23 +118,20 @@ async def test_the_form_of_the_family_is_taken_at_once(family: str) -> None:
         assert all(error.recoverable for error in call.errors)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        Close(1007, UNKNOWN),
-        Close(1007, INVALID),
-        Close(1008, UNKNOWN),
-        Close(1011, UNKNOWN),
-        Close(1003, UNKNOWN),
-    ],
-    ids=["1007", "1007-unnamed", "1008", "1011", "1003"],
-)
-@pytest.mark.parametrize("where", ["setup", "clientContent"])
+REFUSALS = {
+    "1007": Close(1007, UNKNOWN),
+    "1007-unnamed": Close(1007, INVALID),
+    "1008": Close(1008, UNKNOWN),
+    "1011": Close(1011, UNKNOWN),
+    "1003": Close(1003, UNKNOWN),
+}
+
+
+@pairwise(family=list(FAMILIES), refusal=list(REFUSALS), where=["setup", "clientContent"])
 async def test_a_refusal_is_followed_by_a_plainer_form(
-    family: str, refusal: Action, where: str
+    family: str, refusal: str, where: str
 ) -> None:
-    fault = Fault(Received(where, connection=2), refusal)
+    fault = Fault(Received(where, connection=2), REFUSALS[refusal])
     async with a_call(LOST, fault, family=family) as (server, call):
         await talk_and_drop(server, call)
         await ask(call)
