@@ -9,11 +9,11 @@ from livekit.plugins import resilient
 
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import FinaliseReason
-from livekit.plugins.resilient.driver import Driver
 from livekit.plugins.resilient.events import RedriveOutcome, ResilienceEvent
 from livekit.plugins.resilient.options import ResilienceOptions
 from livekit.plugins.resilient.provider_bounds import OPENAI
-from livekit.plugins.resilient.telemetry import Telemetry
+from livekit.plugins.resilient.runtime.driver import Driver
+from livekit.plugins.resilient.runtime.telemetry import Telemetry
 from livekit.plugins.resilient.testing import (
     After,
     Blackhole,

@@ -13,9 +13,9 @@ from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
 from livekit.plugins.resilient.core import link_facts as f
 from livekit.plugins.resilient.core.handover import Rest
 from livekit.plugins.resilient.fallback import Fallback
-from livekit.plugins.resilient.link_driver import link_limits
 from livekit.plugins.resilient.options import ResilienceOptions
 from livekit.plugins.resilient.runtime.connector import Loss, UntoldError
+from livekit.plugins.resilient.runtime.link_driver import link_limits
 from livekit.plugins.resilient.runtime.runner import Runner
 
 pytestmark = pytest.mark.virtual_time

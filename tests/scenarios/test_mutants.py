@@ -55,4 +55,4 @@ def test_a_module_is_loaded_with_the_change() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.__version__ == f"mutated-{resilient.__version__}"
-    assert finder.find_spec("livekit.plugins.resilient.log", resilient.__path__) is None
+    assert finder.find_spec("livekit.plugins.resilient.runtime.log", resilient.__path__) is None

@@ -358,7 +358,7 @@ MUTANTS = (
     Mutant(
         name="wait-outlives-the-call",
         sentence="Hanging up ends the wait for the next dial.",
-        module="link_driver",
+        module="runtime.link_driver",
         old="            await waiter\n",
         new="            await asyncio.shield(asyncio.ensure_future(asyncio.wait({waiter})))\n",
     ),

@@ -40,7 +40,7 @@ MUTANTS = (
     Mutant(
         name="redrive-is-not-taken-back",
         sentence="The reply to a re-drive is not heard by a caller who cut in before it.",
-        module="driver",
+        module="runtime.driver",
         old="                carrier.take_back(decision.redrive_id, decision.generation_id)\n",
         new="                pass\n",
     ),
@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant(
         name="reply-timeouts-run-on-in-an-outage",
         sentence="The time in which a reply must begin does not run while there is no connection.",
-        module="reply_timer",
+        module="runtime.reply_timer",
         old='keeps what is left of it."""\n        if self._handle is not None:\n',
         new='keeps what is left of it."""\n        if False:\n',
     ),
@@ -181,7 +181,7 @@ MUTANTS = (
     Mutant(
         name="suspected-connection-is-kept",
         sentence="A connection that looks dead is replaced.",
-        module="driver",
+        module="runtime.driver",
         old="""                carrier.replace_connection(speaks=decision.sign == "passed_over")
 """,
         new="                pass\n",
@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         name="earlier-deadline-is-ignored",
         sentence="The one timer moves forward where something falls due sooner.",
-        module="driver",
+        module="runtime.driver",
         old="            if self._timer.when() <= wake_at:\n                return\n",
         new="            return\n",
     ),
@@ -211,7 +211,7 @@ MUTANTS = (
     Mutant(
         name="outage-audio-is-kept-whole",
         sentence="Of what the microphone heard in an outage only the newest second is kept.",
-        module="gap_audio",
+        module="runtime.gap_audio",
         old="        while self._frames and self._kept_s > self._limit_s:\n",
         new="        while False:\n",
     ),

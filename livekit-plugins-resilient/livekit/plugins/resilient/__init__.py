@@ -16,8 +16,8 @@ from livekit.agents import Plugin
 
 from . import events, google, inference, openai
 from .errors import MissingPluginError, OptionError, ResilienceError
-from .log import logger
 from .options import ResilienceOptions
+from .runtime.log import logger
 from .version import __version__
 
 if TYPE_CHECKING:

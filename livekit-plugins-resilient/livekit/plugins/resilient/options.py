@@ -11,7 +11,7 @@ from .core import limits
 from .core.limits import Bounds, ProviderBounds
 from .errors import OptionError
 from .events import ResilienceEvent
-from .log import logger
+from .runtime.log import logger
 from .wording import WORDED_CAUSES, RedriveInstructions
 
 __all__ = ["ResilienceOptions"]

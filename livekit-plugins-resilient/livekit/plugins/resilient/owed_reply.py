@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from livekit import rtc
 
-from .speech_hint import HINT_LASTS_S, SpeechHint
+from .runtime.speech_hint import HINT_LASTS_S, SpeechHint
 from .wording import RedriveContext, RedriveInstructions, redrive_text
 
 __all__ = ["Left", "OwedReply"]

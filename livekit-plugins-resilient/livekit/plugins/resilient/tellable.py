@@ -13,7 +13,7 @@ from typing import Any
 from livekit.agents import llm
 from livekit.agents.llm.chat_context import Instructions
 
-from .log import logger
+from .runtime.log import logger
 
 __all__ = ["mended", "sendable", "tellable"]
 

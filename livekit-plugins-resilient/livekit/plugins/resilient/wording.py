@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .core.decisions import RedriveCause
-from .log import logger
+from .runtime.log import logger
 
 __all__ = [
     "WORDED_CAUSES",

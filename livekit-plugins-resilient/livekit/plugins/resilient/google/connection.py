@@ -9,10 +9,10 @@ from google.genai.errors import APIError
 from livekit.agents import utils
 from websockets.exceptions import InvalidStatus, WebSocketException
 
-from ..awake import within
 from ..core import link_facts as f
 from ..core.limits import HANDLE_WAIT_S, POISONED_WITHIN_S
 from ..events import ContinuationRejected
+from ..runtime.awake import within
 from ..runtime.connector import EndedError, Loss, UntoldError
 from .failures import Verdict, classify, code_of
 from .history import SeedForm

@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.typing import Data
 
 from ..core.limits import CLOSE_TIMEOUT_S
-from ..log import logger
+from ..runtime.log import logger
 
 __all__ = ["FirstFrame", "Line", "LiveSession", "dial"]
 

@@ -8,8 +8,8 @@ from google.genai import types
 
 from .._vendor.google import realtime_api as _impl
 from ..events import AudioDropped
-from ..gap_audio import GapAudio
-from ..queues import drain
+from ..runtime.gap_audio import GapAudio
+from ..runtime.queues import drain
 
 if TYPE_CHECKING:
     from .._vendor.google.api_proto import ClientEvents

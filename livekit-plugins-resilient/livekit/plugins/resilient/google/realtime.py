@@ -13,23 +13,23 @@ from livekit.agents.types import NOT_GIVEN, NotGivenOr
 from livekit.plugins.google.realtime import realtime_api as _upstream
 
 from .._vendor.google import realtime_api as _impl
-from ..agent_session import cancel_tool
-from ..background import Background
-from ..connection_log import ConnectionLog
 from ..core import facts as f
 from ..core.handover import Rest
-from ..driver import Driver
 from ..events import GoAwayReceived, HandedOver, ReconnectMode, ResilienceEvent
 from ..fallback import Fallback
 from ..hooks import options_of
-from ..link_driver import Sign, link_limits
-from ..log import logger
-from ..notify import notify
 from ..provider_bounds import GEMINI
-from ..reply_timer import ReplyTimer
+from ..runtime.agent_session import cancel_tool
+from ..runtime.background import Background
+from ..runtime.connection_log import ConnectionLog
+from ..runtime.driver import Driver
+from ..runtime.link_driver import Sign, link_limits
+from ..runtime.log import logger
+from ..runtime.notify import notify
+from ..runtime.reply_timer import ReplyTimer
 from ..runtime.runner import Runner
-from ..speaker import SpeakerWatch
-from ..telemetry import Telemetry
+from ..runtime.speaker import SpeakerWatch
+from ..runtime.telemetry import Telemetry
 from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
 from . import set_up
 from .activity import Activity

@@ -11,7 +11,7 @@ from google.genai import types
 from livekit.agents import llm, utils
 
 from ..core import facts as f
-from ..reply_timer import ReplyTimer
+from ..runtime.reply_timer import ReplyTimer
 from ..wording import RedriveContext, redrive_text
 from .reply_request import reply_request
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from google.genai import types
 from livekit.agents import llm
 
-from ..agent_record import AgentRecord
 from ..core import facts as f
+from ..runtime.agent_record import AgentRecord
 from ..wording import cut_in_text
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ..core import facts as f
 from ..core.limits import GEMINI_DEAF_AFTER_S, STOPS_WITHIN_S, TRAILS_FOR_S
 from ..core.playout import ReplyProgress, TranscriptDelta
 from ..core.resumption import Handle
-from ..driver import Driver
+from ..runtime.driver import Driver
 from .pings import PING_EVERY_S
 
 __all__ = ["TurnLog"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from livekit.agents import llm
 
-from ..log import logger
+from ..runtime.log import logger
 
 __all__ = ["warn_of_removals", "warn_of_replies"]
 

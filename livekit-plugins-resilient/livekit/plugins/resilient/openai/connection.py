@@ -11,10 +11,10 @@ import aiohttp
 from aiohttp import WSServerHandshakeError
 from livekit.agents import APIConnectionError, APIError
 
-from ..awake import within
 from ..core import link_facts as f
-from ..log import logger
+from ..runtime.awake import within
 from ..runtime.connector import Loss, UntoldError
+from ..runtime.log import logger
 from .failures import fate_of_close, final_refusal, is_refusal
 from .pings import ping_interval_s
 from .standby import Standby

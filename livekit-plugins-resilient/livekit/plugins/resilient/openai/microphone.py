@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.limits import SPEECH_QUIET_S
-from ..gap_audio import GapAudio
+from ..runtime.gap_audio import GapAudio
 
 if TYPE_CHECKING:
     from livekit import rtc

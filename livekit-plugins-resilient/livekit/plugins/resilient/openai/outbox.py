@@ -16,7 +16,7 @@ from openai.types.realtime import ConversationItemCreateEvent, ConversationItemD
 from pydantic import ValidationError
 
 from .._vendor.openai.utils import openai_item_to_livekit_item
-from ..queues import drain
+from ..runtime.queues import drain
 
 if TYPE_CHECKING:
     from openai.types.realtime import RealtimeClientEvent

@@ -13,24 +13,24 @@ from livekit.plugins.openai import realtime as _upstream
 
 from .._vendor.openai import realtime_model as _impl
 from .._vendor.openai.utils import _shorten_call_id
-from ..agent_record import AgentRecord
-from ..connection_log import ConnectionLog
 from ..core import facts as f
 from ..core.handover import RenewalLimits, Rest
 from ..core.limits import OTHER_RENEWAL_WAIT_S, REMEMBERED_CALLS, RENEWAL_RETRY_S
-from ..driver import Driver
 from ..events import ResilienceEvent
 from ..fallback import Fallback
 from ..hooks import duration_of, options_of
-from ..link_driver import Sign, link_limits
-from ..log import logger
 from ..newest import Newest
-from ..notify import notify
 from ..provider_bounds import OPENAI
-from ..reply_timer import ReplyTimer
+from ..runtime.agent_record import AgentRecord
+from ..runtime.connection_log import ConnectionLog
+from ..runtime.driver import Driver
+from ..runtime.link_driver import Sign, link_limits
+from ..runtime.log import logger
+from ..runtime.notify import notify
+from ..runtime.reply_timer import ReplyTimer
 from ..runtime.runner import Runner
-from ..speaker import SpeakerWatch
-from ..telemetry import Telemetry
+from ..runtime.speaker import SpeakerWatch
+from ..runtime.telemetry import Telemetry
 from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
 from .caps import Host, renewal_limits
 from .connection import Connector

@@ -8,7 +8,7 @@ from livekit.agents import llm
 
 from .._vendor.openai import realtime_model as _impl
 from ..core.playout import UNTRANSCRIBED
-from ..log import logger
+from ..runtime.log import logger
 from .replay_limit import anchor_of, answers_of, place_after
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from livekit.agents import llm
 
 from ..core import facts as f
 from ..core.limits import OPENAI_REPLY_TIMEOUT_S, TIMES_PUT_OFF, TRACKED_GENERATIONS
-from ..queues import drain
-from ..reply_timer import ReplyTimer
+from ..runtime.queues import drain
+from ..runtime.reply_timer import ReplyTimer
 from .failures import retry_after_s
 from .wire import asks_for_reply, brings_audio, dies_with_connection
 

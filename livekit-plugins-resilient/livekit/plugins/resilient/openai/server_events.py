@@ -9,7 +9,7 @@ from ..core.playout import ReplyProgress, TranscriptDelta
 from .failures import error_of, retry_after_s
 
 if TYPE_CHECKING:
-    from ..driver import Driver
+    from ..runtime.driver import Driver
 
 __all__ = ["ServerEvents"]
 

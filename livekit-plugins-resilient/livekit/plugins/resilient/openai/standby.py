@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import WSMessage, WSMsgType
 from livekit.agents import APIConnectionError
 
-from ..awake import within
 from ..core.limits import POISONED_WITHIN_S
+from ..runtime.awake import within
 from .failures import is_complaint, is_refusal
 from .pings import Pings
 from .told import Event, Told

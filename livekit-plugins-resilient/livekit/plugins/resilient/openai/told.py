@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from .._vendor.openai import realtime_model as _impl
 from .._vendor.openai.utils import livekit_item_to_openai_item
-from ..log import logger
+from ..runtime.log import logger
 from ..tellable import mended, sendable, tellable
 from .replay_limit import answers_of, older_than_newest
 

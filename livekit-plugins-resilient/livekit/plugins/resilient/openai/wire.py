@@ -15,7 +15,7 @@ import aiohttp
 from livekit.agents import APIConnectionError
 
 from ..core import facts as f
-from ..log import logger
+from ..runtime.log import logger
 from .event_shapes import kind_of, read_event
 from .pings import Pings
 

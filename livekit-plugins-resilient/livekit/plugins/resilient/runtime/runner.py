@@ -9,17 +9,17 @@ from typing import Generic
 
 from livekit.agents import APIConnectionError
 
-from ..awake import Meter, sleep, within
-from ..background import Background
 from ..core import link_facts as f
 from ..core.handover import Rest
 from ..core.link import Dial, DialBeside, GiveUp, Leave, LinkLimits
-from ..driver import Driver
 from ..errors import ConnectionSuspectedError
 from ..fallback import Fallback
-from ..link_driver import LinkDriver, Sign
-from ..log import logger
+from .awake import Meter, sleep, within
+from .background import Background
 from .connector import ConnectionT, Connector, EndedError, SuccessorT, UntoldError
+from .driver import Driver
+from .link_driver import LinkDriver, Sign
+from .log import logger
 
 __all__ = ["Runner"]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from livekit.agents import llm
 from livekit.agents.utils import shortuuid
 
-from ..background import Background
 from ..core.limits import TRACKED_GENERATIONS
 from ..openai.requests import ReplyFuture, Requests
+from ..runtime.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable

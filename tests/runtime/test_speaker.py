@@ -12,7 +12,7 @@ from livekit import rtc
 from livekit.agents import llm
 
 from livekit.plugins.resilient.core import facts as f
-from livekit.plugins.resilient.speaker import SpeakerWatch
+from livekit.plugins.resilient.runtime.speaker import SpeakerWatch
 from livekit.plugins.resilient.testing import PacedSpeaker
 
 pytestmark = pytest.mark.virtual_time

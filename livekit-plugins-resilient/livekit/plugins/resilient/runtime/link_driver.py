@@ -12,15 +12,15 @@ from typing import Literal, TypeAlias
 
 from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS, APIConnectOptions
 
-from .core import link_facts as f
-from .core.budget import BudgetLimits
-from .core.handover import Rest
-from .core.limits import OVERLAP_RETRY_S
-from .core.link import GiveUp, Link, LinkDecision, LinkLimits, State, Switch
+from ..core import link_facts as f
+from ..core.budget import BudgetLimits
+from ..core.handover import Rest
+from ..core.limits import OVERLAP_RETRY_S
+from ..core.link import GiveUp, Link, LinkDecision, LinkLimits, State, Switch
+from ..fallback import Fallback, GivenUp
+from ..options import ResilienceOptions
 from .driver import Driver
-from .fallback import Fallback, GivenUp
 from .log import logger
-from .options import ResilienceOptions
 
 __all__ = ["LinkDriver", "Sign", "link_limits"]
 

@@ -13,9 +13,9 @@ from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.core import link_facts as f
 from livekit.plugins.resilient.core.handover import Rest
 from livekit.plugins.resilient.core.link import Dial, DialBeside, GiveUp
-from livekit.plugins.resilient.driver import Driver
 from livekit.plugins.resilient.fallback import Fallback, GivenUp
-from livekit.plugins.resilient.link_driver import LinkDriver, link_limits
+from livekit.plugins.resilient.runtime.driver import Driver
+from livekit.plugins.resilient.runtime.link_driver import LinkDriver, link_limits
 
 pytestmark = pytest.mark.virtual_time
 

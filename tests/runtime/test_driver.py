@@ -10,7 +10,6 @@ import pytest
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import FinaliseReason
 from livekit.plugins.resilient.core.limits import SILENT_AFTER_S
-from livekit.plugins.resilient.driver import Driver
 from livekit.plugins.resilient.events import (
     GenerationFinalised,
     LoopStalled,
@@ -20,7 +19,8 @@ from livekit.plugins.resilient.events import (
 )
 from livekit.plugins.resilient.options import ResilienceOptions
 from livekit.plugins.resilient.provider_bounds import OPENAI
-from livekit.plugins.resilient.telemetry import Telemetry
+from livekit.plugins.resilient.runtime.driver import Driver
+from livekit.plugins.resilient.runtime.telemetry import Telemetry
 from livekit.plugins.resilient.testing import VirtualTimeLoop
 
 pytestmark = pytest.mark.virtual_time

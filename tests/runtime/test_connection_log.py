@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from livekit import rtc
 
-from livekit.plugins.resilient.connection_log import ConnectionLog
 from livekit.plugins.resilient.events import Disconnected, Reconnected, ResilienceEvent
-from livekit.plugins.resilient.notify import notify
 from livekit.plugins.resilient.options import ResilienceOptions
+from livekit.plugins.resilient.runtime.connection_log import ConnectionLog
+from livekit.plugins.resilient.runtime.notify import notify
 
 
 def test_the_first_connection_is_not_a_reconnect() -> None:

@@ -17,9 +17,9 @@ from opentelemetry import metrics
 from opentelemetry.metrics import Counter, Histogram, Meter
 from typing_extensions import assert_never
 
-from .core.decisions import RedriveCause
-from .errors import OptionError
-from .events import (
+from ..core.decisions import RedriveCause
+from ..errors import OptionError
+from ..events import (
     AudioDropped,
     ContinuationRejected,
     Disconnected,
@@ -36,7 +36,7 @@ from .events import (
     ResilienceEvent,
     ToolResultRedelivered,
 )
-from .version import __version__
+from ..version import __version__
 
 __all__ = ["METER_NAME", "OTHER_CAUSE", "PLANNED", "SECONDS_BUCKETS", "Telemetry"]
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from .core.limits import LATE_AFTER_S, LOOK_EVERY_S, READ_WITHIN_S
+from ..core.limits import LATE_AFTER_S, LOOK_EVERY_S, READ_WITHIN_S
 
 __all__ = ["Countdown", "Meter", "sleep", "within"]
 

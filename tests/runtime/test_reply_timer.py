@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from livekit.plugins.resilient.reply_timer import ReplyTimer
+from livekit.plugins.resilient.runtime.reply_timer import ReplyTimer
 
 pytestmark = pytest.mark.virtual_time
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from livekit import rtc
 
-from livekit.plugins.resilient.speech_hint import LOOK_EVERY_S, SpeechHint
+from livekit.plugins.resilient.runtime.speech_hint import LOOK_EVERY_S, SpeechHint
 from livekit.plugins.resilient.testing import audio
 
 RATE = 24_000

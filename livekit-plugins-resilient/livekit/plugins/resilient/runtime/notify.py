@@ -6,9 +6,9 @@ from typing import Any
 
 from livekit import rtc
 
-from .events import ResilienceEvent
+from ..events import ResilienceEvent
+from ..options import ResilienceOptions
 from .log import logger
-from .options import ResilienceOptions
 
 __all__ = ["EVENT_NAME", "notify"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .core.limits import CERTIFICATE_DIALS
-from .endpoint import is_untrusted, is_unusable
-from .events import Disconnected, Reconnected, ReconnectMode
+from ..core.limits import CERTIFICATE_DIALS
+from ..endpoint import is_untrusted, is_unusable
+from ..events import Disconnected, Reconnected, ReconnectMode
 
 __all__ = ["ConnectionLog"]
 

@@ -20,8 +20,8 @@ from livekit import rtc
 from livekit.agents import llm
 from livekit.agents.voice import io
 
+from ..core import facts as f
 from .agent_session import agent_session_of
-from .core import facts as f
 
 __all__ = ["SpeakerWatch"]
 

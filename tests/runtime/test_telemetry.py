@@ -19,7 +19,6 @@ from opentelemetry.sdk.metrics.export import (
     NumberDataPoint,
 )
 
-from livekit.plugins.resilient.connection_log import ConnectionLog
 from livekit.plugins.resilient.core.decisions import (
     FinaliseReason,
     HedgeResult,
@@ -45,10 +44,11 @@ from livekit.plugins.resilient.events import (
     ResilienceEvent,
     ToolResultRedelivered,
 )
-from livekit.plugins.resilient.telemetry import METER_NAME, SECONDS_BUCKETS, Telemetry
+from livekit.plugins.resilient.runtime.connection_log import ConnectionLog
+from livekit.plugins.resilient.runtime.telemetry import METER_NAME, SECONDS_BUCKETS, Telemetry
 from vendoring.forks import Forks
 
-DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
+DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 SECRET = "AIza-secret key, Bearer abc"
 
 
@@ -369,7 +369,7 @@ def test_the_global_meter_provider_may_come_late(forks: Forks) -> None:
         from opentelemetry import metrics
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-        from livekit.plugins.resilient.telemetry import Telemetry
+        from livekit.plugins.resilient.runtime.telemetry import Telemetry
 
         session = Telemetry("google")
         session.generation_closed(1.0, terminated=False)

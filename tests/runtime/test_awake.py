@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from livekit.plugins import resilient
 
-from livekit.plugins.resilient import awake
-from livekit.plugins.resilient.reply_timer import ReplyTimer
+from livekit.plugins.resilient.runtime import awake
+from livekit.plugins.resilient.runtime.reply_timer import ReplyTimer
 from livekit.plugins.resilient.testing import VirtualTimeLoop
 
 pytestmark = pytest.mark.virtual_time

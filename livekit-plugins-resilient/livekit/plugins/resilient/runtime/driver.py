@@ -14,9 +14,9 @@ from typing import Protocol
 from livekit import rtc
 from typing_extensions import assert_never
 
-from .core import facts as f
-from .core.conversation import Conversation, IllegalFactError
-from .core.decisions import (
+from ..core import facts as f
+from ..core.conversation import Conversation, IllegalFactError
+from ..core.decisions import (
     CloseStreams,
     Decision,
     FinaliseGeneration,
@@ -27,9 +27,9 @@ from .core.decisions import (
     SuspectDead,
     TakeBack,
 )
-from .core.limits import LATE_AFTER_S, LOOK_EVERY_S, STALL_TOLD_S, Bounds
-from .core.state import Link
-from .events import (
+from ..core.limits import LATE_AFTER_S, LOOK_EVERY_S, STALL_TOLD_S, Bounds
+from ..core.state import Link
+from ..events import (
     FirstAudioAfterReconnect,
     GenerationFinalised,
     LoopStalled,
@@ -37,12 +37,12 @@ from .events import (
     RedriveOutcome,
     ResilienceEvent,
 )
+from ..options import ResilienceOptions
+from ..owed_reply import Left
+from ..wording import RedriveContext, redrive_text, tail
 from .log import logger
-from .options import ResilienceOptions
-from .owed_reply import Left
 from .speech_hint import SpeechHint
 from .telemetry import Telemetry
-from .wording import RedriveContext, redrive_text, tail
 
 __all__ = ["Carrier", "Driver"]
 

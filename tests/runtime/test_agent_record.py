@@ -10,8 +10,8 @@ import pytest
 from livekit import rtc
 from livekit.agents import llm
 
-from livekit.plugins.resilient.agent_record import AgentRecord
-from livekit.plugins.resilient.agent_session import listen_first
+from livekit.plugins.resilient.runtime.agent_record import AgentRecord
+from livekit.plugins.resilient.runtime.agent_session import listen_first
 
 
 class AgentSession(rtc.EventEmitter[str]):

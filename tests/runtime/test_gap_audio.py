@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livekit.plugins.resilient.gap_audio import GapAudio
+from livekit.plugins.resilient.runtime.gap_audio import GapAudio
 
 
 def test_the_newest_frames_are_kept_in_order() -> None:
