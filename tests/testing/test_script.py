@@ -71,5 +71,5 @@ def test_nonsense_is_refused() -> None:
 def test_a_seed_is_the_number_of_its_turn() -> None:
     script = Script()
     assert script.turns == 0
-    assert [script.next_seed(), script.next_seed()] == [1, 2]
+    assert [script.next_seed(1), script.next_seed(2)] == [1, 2]
     assert script.turns == 2

@@ -221,8 +221,12 @@ class Script:
             return produced
         raise _no_turn("a reply", produced)
 
-    def next_seed(self) -> int:
-        """A fresh seed, so that no two turns have the same audio: the number of the turn."""
+    def next_seed(self, connection: int) -> int:
+        """A fresh seed, so that no two turns have the same audio: the number of the turn.
+
+        Args:
+            connection: number of the connection that performs it.
+        """
         self.turns += 1
         return self.turns
 

@@ -49,7 +49,7 @@ class ModelTurn:
         self.connection = connection
         self.request = request
         self.reply, self.calls, self.trailing = _parts(plan)
-        self.seed = connection.server.script.next_seed()
+        self.seed = connection.server.script.next_seed(connection.number)
         self.waiting = False
         self.thought = ""
         self.spoken_s = 0.0

@@ -373,7 +373,7 @@ class OpenAIConnection(SimConnection):
 
     def new_id(self, prefix: str) -> str:
         """A fresh id; unique in the server."""
-        return self.server.new_id(prefix, self.dialect)
+        return self.server.new_id(prefix, self.dialect, self.number)
 
 
 def _texts(message: Mapping[str, Any]) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ class Response:
         if isinstance(reply, Incomplete):
             end_s = min(end_s, reply.stop_at_s)
         status = "incomplete" if end_s < reply.duration_s else "completed"
-        pcm = reply.pcm(RATE, self.connection.server.script.next_seed())
+        pcm = reply.pcm(RATE, self.connection.server.script.next_seed(self.connection.number))
         words = [w for w in reply.words if w.start_s < end_s - 1e-9]
         if not self.spoken:
             self._transcript(item, words)

@@ -206,8 +206,8 @@ class OpenAIRealtimeServer(SimulatedServer):
 
     # For connections -----------------------------------------------------------------------
 
-    def new_id(self, prefix: str, dialect: Dialect) -> str:
-        """A fresh id, unique in this server, as long as the dialect's."""
+    def new_id(self, prefix: str, dialect: Dialect, connection: int) -> str:
+        """A fresh id for a connection, unique in this server, as long as the dialect's."""
         self._ids[prefix] += 1
         number = self._ids[prefix]
         if dialect.ids == "prefixed":
