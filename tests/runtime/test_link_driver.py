@@ -33,12 +33,14 @@ class NoFallback(Fallback):
 class Clock(SimpleNamespace):
     """As much of a driver as the link looks at."""
 
-    owes_reply = False
+    owes_reply = is_stuck = awaits_hedge = False
     replies_heard = 0
 
     @property
     def now(self) -> float:
         return asyncio.get_running_loop().time()
+
+    def notice_stall(self) -> None: ...
 
 
 async def serving() -> tuple[LinkDriver, Any]:

@@ -12,14 +12,17 @@ from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
 
 from livekit.plugins.resilient.core import link_facts as f
 from livekit.plugins.resilient.core.handover import Rest
+from livekit.plugins.resilient.events import HedgeOutcome
 from livekit.plugins.resilient.fallback import Fallback
 from livekit.plugins.resilient.options import ResilienceOptions
 from livekit.plugins.resilient.runtime.connector import Loss, UntoldError
+from livekit.plugins.resilient.runtime.driver import HedgeRequest
 from livekit.plugins.resilient.runtime.link_driver import link_limits
 from livekit.plugins.resilient.runtime.runner import Runner
 
 pytestmark = pytest.mark.virtual_time
 
+NOTICE_S = 6.0
 LIMITS = link_limits(ResilienceOptions(), DEFAULT_API_CONNECT_OPTIONS)
 
 
@@ -28,11 +31,25 @@ class Clock:
 
     owes_reply = is_stuck = False
     replies_heard = 0
+    hedge_at: float | None = None
+    awaits_hedge = False
     watch: Any = None
 
     @property
     def now(self) -> float:
         return asyncio.get_running_loop().time()
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def notice_stall(self) -> None: ...
+
+    def begin_hedge(self) -> HedgeRequest:
+        self.hedge_at, self.awaits_hedge = None, True
+        return HedgeRequest("hedge-1", (), "Go on.")
+
+    def tell(self, event: Any) -> None:
+        self.events.append(event)
 
 
 class Alone(Fallback):
@@ -70,6 +87,7 @@ class Provider:
     informative = Exception
     ping_every_s = None
     greets = True
+    knows_words = True
 
     def __init__(self, *, in_place: bool = False, answers: bool = True) -> None:
         self.switches_in_place = in_place
@@ -80,6 +98,8 @@ class Provider:
         self.serving = asyncio.Event()
         self.dials = asyncio.Event()
         self.refuses = self.hangs = self.cannot_tell = False
+        self.asked: list[HedgeRequest] = []
+        self.hedge_answers = asyncio.get_running_loop().create_future()
 
     async def dial(self) -> Line:
         if self.refuses:
@@ -94,6 +114,16 @@ class Provider:
         return await self.dial()
 
     async def bring_up_to_date(self, successor: Line, leave_by: float) -> None: ...
+
+    async def dial_hedge(self, request: HedgeRequest, timeout_s: float) -> Line:
+        self.asked.append(request)
+        return await self.dial()
+
+    async def answered(self, hedge: Line) -> None:
+        await self.hedge_answers
+
+    def refuses_for_quota(self, error: Exception) -> bool:
+        return isinstance(error, ConnectionRefusedError)
 
     def beside_failed(self, successor: Line | None, error: Exception) -> f.SuccessorFailed:
         return f.SuccessorFailed(asyncio.get_running_loop().time())
@@ -137,7 +167,7 @@ class Stage:
         self.provider, self.clock = provider, Clock()
         driver: Any = self.clock
         self.runner: Runner[Line, Line] = Runner(
-            provider, LIMITS, driver, lambda: Rest(float("-inf")), Alone()
+            provider, LIMITS, driver, lambda: Rest(None), Alone(), hedge_notice_s=NOTICE_S
         )
         self.running = asyncio.create_task(self.runner.run())
 
@@ -321,3 +351,83 @@ async def test_hanging_up_closes_the_one_that_serves_and_the_one_beside() -> Non
     assert [line.closed for line in on.provider.lines] == [True, True]
     left = asyncio.all_tasks() - {asyncio.current_task()}
     assert not left
+
+
+class TestHedge:
+    """One that is asked beside, while the first serves."""
+
+    async def hedging(self, provider: Provider) -> Stage:
+        on = Stage(provider)
+        await on.until_serving()
+        on.clock.hedge_at = on.clock.now + NOTICE_S
+        await asyncio.sleep(NOTICE_S + 0.1)
+        assert [request.hedge_id for request in provider.asked] == ["hedge-1"]
+        return on
+
+    def results(self, on: Stage) -> list[str]:
+        return [event.result for event in on.clock.events if isinstance(event, HedgeOutcome)]
+
+    @pytest.mark.parametrize("in_place", [False, True])
+    async def test_it_serves_where_it_answers_first(self, in_place: bool) -> None:
+        on = await self.hedging(Provider(in_place=in_place))
+        on.provider.hedge_answers.set_result(None)
+        await settle()
+        assert on.provider.log[:2] == ["serves 1", "switch 1 to 2"]
+        assert on.provider.lines[0].closed
+        assert not on.provider.lines[1].closed
+        assert self.results(on) == ["served"]
+        await on.hang_up()
+
+    async def test_it_is_closed_where_the_other_answers_first(self) -> None:
+        on = await self.hedging(Provider())
+        on.clock.awaits_hedge = False
+        on.clock.watch()
+        await settle()
+        assert on.provider.log == ["serves 1"]
+        assert on.provider.lines[1].closed
+        assert self.results(on) == ["false_alarm"]
+        await on.hang_up()
+
+    async def test_it_is_closed_where_both_answer_at_once(self) -> None:
+        on = await self.hedging(Provider())
+        on.provider.hedge_answers.set_result(None)
+        on.clock.awaits_hedge = False
+        on.clock.watch()
+        await settle()
+        assert on.provider.log == ["serves 1"]
+        assert on.provider.lines[1].closed
+        assert self.results(on) == ["false_alarm"]
+        await on.hang_up()
+
+    async def test_one_that_fails_changes_nothing(self) -> None:
+        on = await self.hedging(Provider())
+        on.provider.hedge_answers.set_exception(ConnectionRefusedError())
+        await settle()
+        assert on.provider.log == ["serves 1"]
+        assert on.provider.lines[1].closed
+        assert self.results(on) == ["refused"]
+        await on.hang_up()
+
+    async def test_it_ends_with_the_line_beside_it(self) -> None:
+        on = await self.hedging(Provider())
+        on.provider.lines[0].lost.set_exception(ConnectionResetError())
+        await on.until_serving()
+        assert on.provider.lines[1].closed
+        assert self.results(on) == ["superseded"]
+        assert on.provider.log[-1] == "serves 3"
+        await on.hang_up()
+
+    async def test_a_suspicion_ends_it_and_another_is_made(self) -> None:
+        on = await self.hedging(Provider())
+        on.runner.suspect("failing")
+        await on.until_serving()
+        assert on.provider.lines[1].closed
+        assert self.results(on) == ["superseded"]
+        assert on.provider.log[-2:] == ["switch 1 to 3", "serves 3"]
+        await on.hang_up()
+
+    async def test_hanging_up_closes_it(self) -> None:
+        on = await self.hedging(Provider())
+        await on.hang_up()
+        assert [line.closed for line in on.provider.lines] == [True, True]
+        assert not asyncio.all_tasks() - {asyncio.current_task()}

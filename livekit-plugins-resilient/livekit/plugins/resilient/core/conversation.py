@@ -299,6 +299,7 @@ class Conversation:
         return link
 
     def _take(self, fact: f.Fact) -> tuple[Decision, ...]:
+        """Move by a fact that is legal now; returns what to do about it at once."""
         at = fact.at
         replies = self._replies
         match fact:

@@ -270,6 +270,7 @@ class Link:
         return decisions
 
     def _take(self, fact: f.LinkFact) -> tuple[LinkDecision, ...]:
+        """Move by a fact that is legal now; returns what to do about it at once."""
         at, budget = fact.at, self._budget
         match fact:
             case f.Opened():

@@ -11,6 +11,7 @@ from livekit.agents import APIConnectionError
 if TYPE_CHECKING:
     from ..core import link_facts as f
     from ..owed_reply import Left
+    from .driver import HedgeRequest
 
 __all__ = ["Connection", "Connector", "EndedError", "Loss", "UntoldError"]
 
@@ -92,6 +93,10 @@ class Connector(Protocol[ConnectionT, SuccessorT]):
     def is_closed(self) -> bool:
         """Whether the application has closed the session."""
 
+    @property
+    def knows_words(self) -> bool:
+        """Whether another connection can be told all that the caller said."""
+
     async def dial(self) -> ConnectionT:
         """Make a connection; no other serves."""
 
@@ -118,6 +123,20 @@ class Connector(Protocol[ConnectionT, SuccessorT]):
     async def bring_up_to_date(self, successor: SuccessorT, leave_by: float) -> None:
         """Wait, at most until `leave_by` in monotonic seconds, for a moment in which it knows all
         that the one that serves knows."""
+
+    async def dial_hedge(self, request: HedgeRequest, timeout_s: float) -> SuccessorT:
+        """Make a connection beside the one that serves that owes nothing to it, tell it the call,
+        and ask it; in at most `timeout_s` seconds."""
+
+    async def answered(self, hedge: SuccessorT) -> None:
+        """Wait until it gives output of the answer; what it brings is kept until it serves.
+
+        Raises:
+            Exception: It was lost.
+        """
+
+    def refuses_for_quota(self, error: Exception) -> bool:
+        """Whether a hedge failed because the provider has no more for this account now."""
 
     def beside_failed(self, successor: SuccessorT | None, error: Exception) -> f.SuccessorFailed:
         """What it means that no connection could be made beside the one that serves.

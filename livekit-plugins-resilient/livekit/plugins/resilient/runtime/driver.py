@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from livekit import rtc
@@ -32,6 +32,7 @@ from ..core.state import Link
 from ..events import (
     FirstAudioAfterReconnect,
     GenerationFinalised,
+    HedgeDecided,
     LoopStalled,
     RedriveDecided,
     RedriveOutcome,
@@ -44,7 +45,7 @@ from .log import logger
 from .speech_hint import SpeechHint
 from .telemetry import Telemetry
 
-__all__ = ["Carrier", "Driver"]
+__all__ = ["Carrier", "Driver", "HedgeRequest"]
 
 
 # A loop may fire a timer early by its clock's resolution.
@@ -53,6 +54,21 @@ _TIMER_SLACK_S = 0.001
 # Rounds of the loop from a deadline to its judgement: a message that has arrived is read, decrypted
 # and taken apart within fewer.
 _READ_ROUNDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class HedgeRequest:
+    """What a connection that is prepared beside is asked for.
+
+    Attributes:
+        hedge_id: Give it back as `Connected.hedge_id`, and as `GenerationOpened.for_request`.
+        request_ids: The application's requests to issue on it, each with its own future.
+        instructions: For the reply, where there are none.
+    """
+
+    hedge_id: str
+    request_ids: tuple[str, ...]
+    instructions: str
 
 
 class Carrier(Protocol):
@@ -188,6 +204,30 @@ class Driver:
         return self._conversation.is_stuck
 
     @property
+    def hedge_at(self) -> float | None:
+        """See `Conversation.hedge_at`."""
+        return self._conversation.hedge_at
+
+    @property
+    def awaits_hedge(self) -> bool:
+        """See `Conversation.awaits_hedge`."""
+        return self._conversation.awaits_hedge
+
+    def begin_hedge(self) -> HedgeRequest | None:
+        """What another connection is to be asked for beside, from now on; None for nothing."""
+        decision = self._conversation.hedge(self.now)
+        if decision is None:
+            return None
+        requested = decision.cause == "reply_requested"
+        self.feed(f.HedgeBegun(self.now))
+        self.tell(HedgeDecided(self.now, decision.cause, decision.waited_s))
+        return HedgeRequest(
+            decision.redrive_id,
+            decision.request_ids if requested else (),
+            "" if requested else self._text_of(decision),
+        )
+
+    @property
     def has_been_heard(self) -> bool:
         """Whether the caller has heard all that arrived."""
         heard_from = self._conversation.heard_from
@@ -255,6 +295,12 @@ class Driver:
             self.speech_since = now
         self.feed(f.LocalSpeechHinted(now, to_be_heard))
         return True
+
+    def notice_stall(self) -> None:
+        """Have it known where the event loop has just been blocked."""
+        self._note_stall(self.now)
+        if self._waiting and not self._busy:
+            self._work_off(())
 
     def close(self) -> None:
         """The application closed the session: nothing is decided any more."""
@@ -362,6 +408,7 @@ class Driver:
                 logger.exception("failed", extra={"decision": type(decision).__name__})
 
     def _carry_out(self, decision: Decision) -> None:
+        """Have the session do what was decided, and tell of it."""
         carrier, now = self._carrier, self.now
         match decision:
             case CloseStreams():
@@ -394,10 +441,10 @@ class Driver:
             for request_id in decision.request_ids:
                 self._carrier.reissue(request_id)
             return
-        self._carrier.redrive(
-            decision.redrive_id,
-            redrive_text(self._context_of(decision), self._options.redrive_instructions),
-        )
+        self._carrier.redrive(decision.redrive_id, self._text_of(decision))
+
+    def _text_of(self, decision: Redrive) -> str:
+        return redrive_text(self._context_of(decision), self._options.redrive_instructions)
 
     def _context_of(self, decision: Redrive) -> RedriveContext:
         words = ""

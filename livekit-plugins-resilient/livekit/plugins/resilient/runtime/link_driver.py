@@ -9,14 +9,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS, APIConnectOptions
 
 from ..core import link_facts as f
 from ..core.budget import BudgetLimits
 from ..core.handover import Rest
+from ..core.hedging import HedgeAllowance, Hedging
 from ..core.limits import OVERLAP_RETRY_S
-from ..core.link import GiveUp, Link, LinkDecision, LinkLimits, State, Switch
+from ..core.link import GiveUp, Link, LinkDecision, LinkLimits, RecordHedge, State, Switch
+from ..events import HedgeOutcome
 from ..fallback import Fallback, GivenUp
 from ..options import ResilienceOptions
 from .driver import Driver
@@ -27,6 +30,10 @@ __all__ = ["LinkDriver", "Sign", "link_limits"]
 Sign: TypeAlias = Literal["silent", "stuck", "failing"]
 """Why a connection is to be left: it looks dead, which anything that it brings disproves; a reply
 that was interrupted neither ends nor lets another begin; it is alive and gives no replies."""
+
+
+# By event loop, whose clock its sessions share.
+_allowances: WeakKeyDictionary[asyncio.AbstractEventLoop, HedgeAllowance] = WeakKeyDictionary()
 
 
 def link_limits(
@@ -58,15 +65,30 @@ class LinkDriver:
         driver: Of the session; what is owed and heard is followed there.
         rest: Tells whether the conversation rests.
         fallback: Of the session.
+        hedge_notice_s: See `Bounds.hedge_notice_s`.
+        may_hedge: Tells whether another connection can be told all that the caller said.
     """
 
     def __init__(
-        self, limits: LinkLimits, driver: Driver, rest: Callable[[], Rest], fallback: Fallback
+        self,
+        limits: LinkLimits,
+        driver: Driver,
+        rest: Callable[[], Rest],
+        fallback: Fallback,
+        hedge_notice_s: float | None = None,
+        may_hedge: Callable[[], bool] = lambda: True,
     ) -> None:
         self._limits = limits.budget
         self._driver = driver
         self._fallback = fallback
-        self._link = Link(limits, rest)
+        hedging: Hedging | None = None
+        if hedge_notice_s is not None:
+            allowance = _allowances.setdefault(asyncio.get_running_loop(), HedgeAllowance())
+            hedging = Hedging(
+                lambda: driver.hedge_at if may_hedge() else None, hedge_notice_s, allowance.join()
+            )
+        self._link = Link(limits, rest, hedging)
+        self._hedge_serves = False
         self._decisions: deque[LinkDecision] = deque()
         self._owed = False
         self._heard = driver.replies_heard
@@ -106,6 +128,10 @@ class LinkDriver:
         else:
             self.feed(f.Opened(now))
 
+    def closed(self) -> None:
+        """The session is over."""
+        self.feed(f.Closed(self._driver.now))
+
     def lost(self, *, final: bool = False, at_once: bool = False) -> bool:
         """The connection, or the attempt to make one, is lost.
 
@@ -120,7 +146,7 @@ class LinkDriver:
         if self._is_over:
             return False
         now, jitter = self._driver.now, random.random()
-        self._decisions.clear()  # what was to be done beside it, or instead
+        self._forget()  # what was to be done beside it, or instead
         if self._link.state in (State.DIALLING, State.RESTORING):
             self.feed(f.AttemptFailed(now, jitter, final, at_once))
         else:
@@ -169,7 +195,7 @@ class LinkDriver:
         """The connection was left; the next one is dialled."""
         if self._is_over:
             return
-        self._decisions.clear()
+        self._forget()
         self.feed(f.LineLeft(self._driver.now))
 
     def ends_in(self, seconds: float) -> None:
@@ -185,12 +211,32 @@ class LinkDriver:
         self.feed(f.SuccessorReady(self._driver.now))
         return isinstance(self._decisions.pop(), Switch)
 
+    def hedge_answered(self) -> bool:
+        """The connection that was asked beside gave output first; returns whether it is to serve,
+        from this moment on, or to be closed."""
+        self.feed(f.HedgeAnswered(self._driver.now))
+        if not self._decisions or not isinstance(self._decisions[-1], Switch):
+            return False
+        self._forget()
+        self._hedge_serves = True
+        return True
+
+    def hedge_failed(self, *, refused_for_quota: bool) -> None:
+        """No connection could be asked beside, or it was lost."""
+        self.feed(f.HedgeFailed(self._driver.now, refused_for_quota))
+
+    def _forget(self) -> None:
+        self._decisions.clear()
+        self._hedge_serves = False
+
     def feed(self, fact: f.LinkFact) -> None:
         """Take a fact; `decided` then tells what it leads to. After the end it leads to nothing."""
         if self._is_over:
             return
         self._look_for_other()
         self._decisions.extend(self._receive(fact))
+        if isinstance(fact, f.Switched):
+            self._hedge_serves = False
         self._wake()
 
     def _receive(self, fact: f.LinkFact) -> tuple[LinkDecision, ...]:
@@ -200,13 +246,21 @@ class LinkDriver:
         if self._inherits and not self._link.is_inherited:
             self._inherits = False
             self._fallback.given_up = None
-        return decisions
+        return self._recorded(decisions)
+
+    def _recorded(self, decisions: tuple[LinkDecision, ...]) -> tuple[LinkDecision, ...]:
+        """Tell of hedges that are over; returns what is left to be done."""
+        for decision in decisions:
+            if isinstance(decision, RecordHedge):
+                self._driver.tell(HedgeOutcome(self._driver.now, decision.result))
+        return tuple(d for d in decisions if not isinstance(d, RecordHedge))
 
     async def decided(self) -> LinkDecision:
         """Wait for the next decision."""
         while not self._decisions:
+            self._driver.notice_stall()  # before anything is judged (R23)
             self._look_for_other()
-            self._decisions.extend(self._link.due(self._driver.now))
+            self._decisions.extend(self._recorded(self._link.due(self._driver.now)))
             if not self._decisions:
                 await self._next()
         return self._decisions.popleft()
@@ -256,6 +310,9 @@ class LinkDriver:
             self._owed = owed
             now = self._driver.now
             self._receive(f.AnswerOwed(now) if owed else f.AnswerSettled(now))
+        hedges = self._link.state is State.HEDGING and not self._hedge_serves
+        if hedges and not self._driver.awaits_hedge:
+            self.feed(f.HedgeUnneeded(self._driver.now))
         if self._listens:
             self._wake()
 

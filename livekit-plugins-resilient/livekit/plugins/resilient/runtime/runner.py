@@ -11,13 +11,13 @@ from livekit.agents import APIConnectionError
 
 from ..core import link_facts as f
 from ..core.handover import Rest
-from ..core.link import Dial, DialBeside, GiveUp, Leave, LinkLimits
+from ..core.link import Dial, DialBeside, DropSuccessor, GiveUp, Hedge, Leave, LinkLimits
 from ..errors import ConnectionSuspectedError
 from ..fallback import Fallback
 from .awake import Meter, sleep, within
 from .background import Background
 from .connector import ConnectionT, Connector, EndedError, SuccessorT, UntoldError
-from .driver import Driver
+from .driver import Driver, HedgeRequest
 from .link_driver import LinkDriver, Sign
 from .log import logger
 
@@ -42,6 +42,7 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         driver: Of the session.
         rest: Tells whether the conversation rests.
         fallback: Of the session.
+        hedge_notice_s: See `Bounds.hedge_notice_s`.
     """
 
     def __init__(
@@ -51,11 +52,14 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         driver: Driver,
         rest: Callable[[], Rest],
         fallback: Fallback,
+        hedge_notice_s: float | None = None,
     ) -> None:
         self._connector = connector
         self._driver = driver
         self._fallback = fallback
-        self._link = LinkDriver(limits, driver, rest, fallback)
+        self._link = LinkDriver(
+            limits, driver, rest, fallback, hedge_notice_s, lambda: connector.knows_words
+        )
         self._connection: ConnectionT | None = None
         self._serving = False
         self._closing = Background()
@@ -117,7 +121,12 @@ class Runner(Generic[ConnectionT, SuccessorT]):
                         assert isinstance(decision, GiveUp)
                         await self._give_up(error)
         finally:
+            self.close()
             await self._closing.finished()
+
+    def close(self) -> None:
+        """The application closed the session. Saying so twice is harmless."""
+        self._link.closed()
 
     async def _attempt(self, within_s: float) -> Exception | None:
         """Serve over one connection, and those that take its place; returns what ended it, where
@@ -141,6 +150,8 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         return None
 
     async def _over_one(self, within_s: float) -> None:
+        """Dial, restore and serve one connection, and those that take over from it, until one ends
+        with no other in its place."""
         connector, driver = self._connector, self._driver
         began_at, meter = driver.now, Meter()
         try:
@@ -275,22 +286,27 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         """
         connector = self._connector
         while True:
+            successor: SuccessorT | None
             match await self._link.decided():
                 case DialBeside(leave_by):
                     successor = await self._beside(leave_by)
-                    if successor is None:
-                        continue
-                    if not connector.switches_in_place:
-                        return successor
-                    old = connector.switch(connection, successor)
-                    self._link.feed(f.Switched(self._driver.now))
-                    self._closing.start(old.close())
+                case Hedge():
+                    successor = await self._hedge()
+                case DropSuccessor():
+                    successor = None  # it is closed already
                 case Leave():
                     return None
                 case decision:
                     assert isinstance(decision, GiveUp)
                     self._link.put_back(decision)
                     raise _GivenUpError
+            if successor is None:
+                continue
+            if not connector.switches_in_place:
+                return successor
+            old = connector.switch(connection, successor)
+            self._link.feed(f.Switched(self._driver.now))
+            self._closing.start(old.close())
 
     async def _beside(self, leave_by: float) -> SuccessorT | None:
         """A connection that is to take over at once; None where none is."""
@@ -312,6 +328,44 @@ class Runner(Generic[ConnectionT, SuccessorT]):
             return successor
         await successor.close()  # something began meanwhile, of which it does not know
         return None
+
+    async def _hedge(self) -> SuccessorT | None:
+        """A connection that was asked for what is owed, and gives output of it before the one that
+        serves does (R24); None where that one does, or nobody waits for it any more."""
+        if (request := self._driver.begin_hedge()) is None:
+            self._link.hedge_failed(refused_for_quota=False)
+            return None
+        work = self._answer_beside(request)
+        answering = asyncio.create_task(work, name="resilient-hedge")
+        deciding = asyncio.create_task(self._link.decided(), name="resilient-hedge-decided")
+        hedge: SuccessorT | None = None
+        try:
+            await asyncio.wait({answering, deciding}, return_when=asyncio.FIRST_COMPLETED)
+            await _end(deciding)
+            if not deciding.cancelled():
+                if not isinstance(decision := deciding.result(), DropSuccessor):
+                    self._link.put_back(decision)
+            elif (error := _error_of(answering)) is not None:
+                logger.warning("no answer from beside", extra={"error": type(error).__name__})
+                refused = self._connector.refuses_for_quota(error)
+                self._link.hedge_failed(refused_for_quota=refused)
+            elif self._link.hedge_answered():
+                hedge = answering.result()
+        finally:
+            await _end(deciding)
+            await _end(answering)
+            if hedge is None:
+                await _close_unused(answering)
+        return hedge
+
+    async def _answer_beside(self, request: HedgeRequest) -> SuccessorT:
+        hedge = await self._connector.dial_hedge(request, self._link.connect_timeout_s)
+        try:
+            await self._connector.answered(hedge)
+        except BaseException:
+            await hedge.close()
+            raise
+        return hedge
 
     async def _ping(self, connection: ConnectionT) -> None:
         every_s = self._connector.ping_every_s
@@ -339,9 +393,9 @@ async def _end(task: asyncio.Task[object]) -> None:
         await asyncio.wait({task}, timeout=_CANCEL_AGAIN_S)
 
 
-async def _close_unused(replacing: asyncio.Task[SuccessorT | None]) -> None:
-    if replacing.cancelled() or replacing.exception() is not None:
+async def _close_unused(made: asyncio.Task[SuccessorT | None]) -> None:
+    if made.cancelled() or made.exception() is not None:
         return
-    if (successor := replacing.result()) is not None:
+    if (successor := made.result()) is not None:
         with contextlib.suppress(Exception):
             await successor.close()
