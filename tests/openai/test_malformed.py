@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.openai.event_shapes import kind_of, read_event
 from livekit.plugins.resilient.openai.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
@@ -59,7 +60,9 @@ def lines(asked: TurnRequest) -> Any:
 @asynccontextmanager
 async def a_call(**server: Any) -> AsyncIterator[tuple[OpenAIRealtimeServer, HeadlessCall]]:
     async with OpenAIRealtimeServer(default_reply=lines, **server) as running:
-        call = HeadlessCall(RealtimeModel(**running.model_kwargs()))
+        # A question whose answer is never heard of would be asked beside, on a dial of its own.
+        given = ResilienceOptions(hedge_after_s=None)
+        call = HeadlessCall(RealtimeModel(**running.model_kwargs(resilience=given)))
         async with call:
             await call.generate_reply(instructions="Greet the caller.")
             await call.agent_done()

@@ -134,7 +134,7 @@ async def test_nothing_is_left_of_the_pings_of_a_call_that_is_over() -> None:
         call = HeadlessCall(model_of(server))
         async with call:
             await call.generate_reply(instructions="greet")
-            pinging = [task for task in asyncio.all_tasks() if "pings" in task.get_name()]
+            pinging = [task for task in asyncio.all_tasks() if task.get_name() == "resilient-ping"]
             assert len(pinging) == 1
         assert all(task.done() for task in pinging)
         assert call.leftover_tasks() == []

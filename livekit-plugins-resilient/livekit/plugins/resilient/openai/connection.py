@@ -15,14 +15,15 @@ from ..core import link_facts as f
 from ..runtime.awake import within
 from ..runtime.connector import Loss, UntoldError
 from ..runtime.log import logger
-from .failures import fate_of_close, final_refusal, is_refusal
+from .failures import fate_of_close, final_refusal, is_quota, is_refusal
 from .pings import ping_interval_s
-from .standby import Standby
-from .told import Told
+from .standby import NoAnswerError, Standby
+from .told import Told, is_blank
 from .wire import LeftSocket, Wire
 
 if TYPE_CHECKING:
     from ..owed_reply import Left
+    from ..runtime.driver import HedgeRequest
     from .realtime import RealtimeSession
 
 __all__ = ["Connector"]
@@ -67,6 +68,12 @@ class Connector:
     @property
     def is_closed(self) -> bool:
         return self._session._msg_ch.closed
+
+    @property
+    def knows_words(self) -> bool:
+        session = self._session
+        said = [item for item in session.chat_ctx.messages() if item.role == "user"]
+        return not (session._microphone.words_dropped or (said and is_blank(said[-1])))
 
     # -- one connection
 
@@ -123,7 +130,11 @@ class Connector:
     # -- one beside it
 
     async def dial_beside(self, timeout_s: float) -> Standby:
-        dial_by = self._now() + timeout_s
+        return await self._standby(timeout_s)
+
+    async def _standby(self, timeout_s: float, *, unheard: bool = False) -> Standby:
+        began_at = self._now()
+        self._session._dials_unheard = unheard
         try:
             socket = await within(self._session._create_ws_conn(), timeout_s)
         except asyncio.TimeoutError as e:
@@ -133,10 +144,13 @@ class Connector:
             if isinstance(refusal, WSServerHandshakeError) and refusal.status in _REFUSED_OVERLAP:
                 raise _OverlapRefusedError("a second connection was refused") from e
             raise
-        standby = Standby(self._session, socket)
+        finally:
+            self._session._dials_unheard = False
+        dialled_in_s = self._now() - began_at
+        standby = Standby(self._session, socket, dialled_in_s, unheard=unheard)
         try:
             await standby.send(standby.told.news())
-            await standby.settled(dial_by - self._now())
+            await standby.settled(began_at + timeout_s - self._now())
         except BaseException as e:
             closed = standby.lost
             await standby.close()
@@ -146,6 +160,23 @@ class Connector:
                 raise _OverlapRefusedError("a second connection was closed") from e
             raise
         return standby
+
+    async def dial_hedge(self, request: HedgeRequest, timeout_s: float) -> Standby:
+        hedge = await self._standby(timeout_s, unheard=True)
+        try:
+            await hedge.ask(request, self._session._requests_beside(request))
+        except BaseException:
+            await hedge.close()
+            raise
+        return hedge
+
+    async def answered(self, hedge: Standby) -> None:
+        await hedge.answered()
+
+    def refuses_for_quota(self, error: Exception) -> bool:
+        if isinstance(error, NoAnswerError):
+            return is_quota(error.refusal)
+        return isinstance(error, _OverlapRefusedError)
 
     async def bring_up_to_date(self, successor: Standby, leave_by: float) -> None:
         session, driver = self._session, self._session._driver

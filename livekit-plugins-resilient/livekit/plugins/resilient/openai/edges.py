@@ -134,7 +134,6 @@ class Edges:
         session._expired = False
         session._discarded_event_ids.clear()
         session._requests.connection_ended()
-        session._record.leave_out(standby.told.left_out)
         session._replay_limit.began(now)
         unheard = session._microphone.for_handover()
         self._sent_again = bool(unheard)
@@ -143,24 +142,29 @@ class Edges:
         # What changed while the last of it was told, then what only the old connection was told.
         session._record.keep_cut_reply()
         queued = session._requests.drop_queued(with_audio=bool(unheard))
-        for news in standby.told.news():
+        untold = standby.told.news()
+        session._record.leave_out(standby.told.left_out)
+        for news in untold:
             session.send_event(news)
         uncommitted = session._input_buffer.for_new_connection()
         for event in [*session._outbox.unanswered(), *uncommitted, *queued]:
             _impl.RealtimeSession.send_event(session, event)
         self._push_again(unheard)
-        driver.tell(HandedOver(now, overlapped=True))
+        if standby.request is None:
+            driver.tell(HandedOver(now, overlapped=True))
+        else:  # that is told of as what became of the hedge
+            session._report_connection_acquired(standby.dialled_in_s)
         session._server_events.connection_ended()
-        self._connected()
+        self._connected(None if standby.request is None else standby.request.hedge_id)
         session._close_current_generation()
         session.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
 
-    def _connected(self) -> None:
+    def _connected(self, hedge_id: str | None = None) -> None:
         driver = self._session._driver
         # A replayed session answers nothing by itself.
         session = self._session
         words_lost = session._server_events.words_lost or session._microphone.words_dropped
-        driver.feed(f.Connected(driver.now, knows_turn=False, words_lost=words_lost))
+        driver.feed(f.Connected(driver.now, words_lost=words_lost, hedge_id=hedge_id))
 
     def _push_again(self, frames: list[rtc.AudioFrame]) -> None:
         for frame in frames:

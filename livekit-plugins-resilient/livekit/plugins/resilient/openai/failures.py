@@ -19,6 +19,7 @@ __all__ = [
     "fate_of_error",
     "final_refusal",
     "is_complaint",
+    "is_quota",
     "is_refusal",
     "retry_after_s",
 ]
@@ -62,6 +63,7 @@ _RATE_LIMITS = frozenset(
         "inference_rate_limit_exceeded",  # LiveKit Inference
     }
 )
+_NO_QUOTA = frozenset({"insufficient_quota"})
 # "Please try again in 1m2.5s." or "in 350ms."; Azure: "Please retry after 12 seconds."
 _STATED_WAIT = re.compile(
     r"(?:try again in|retry after) "
@@ -90,6 +92,11 @@ def error_of(response: Mapping[str, Any]) -> Mapping[str, Any]:
 def fate_of_error(code: str | None) -> Fate:
     """What becomes of an `error` event with this code."""
     return _ERRORS.get(code or "", "report")
+
+
+def is_quota(error: Mapping[str, Any]) -> bool:
+    """Whether an `error` says that the account has no more, or not so fast."""
+    return bool({error.get("code"), error.get("type")} & (_RATE_LIMITS | _NO_QUOTA))
 
 
 def retry_after_s(error: Mapping[str, Any]) -> float | None:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from ..core.decisions import FinaliseReason
     from ..options import ResilienceOptions
     from ..owed_reply import Left
+    from ..runtime.driver import HedgeRequest
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
 
@@ -137,7 +138,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             self._resilience.gap_audio_s, resends=self._resilience.resend_utterance
         )
         self._input_buffer = InputBuffer(resends=self._resilience.resend_utterance)
-        self._expired = False
+        self._expired = self._dials_unheard = False
         self._streak = FailureStreak()
         self._requests = self._make_requests()
         # The newest tool calls, by the id that upstream answers with, and those whose results
@@ -153,6 +154,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
     async def aclose(self) -> None:
         """Close the session: within a second, whatever the server does, and without raising."""
         self._driver.close()
+        self._runner.close()
         self._speaker.detach()
         self._agent_record.detach()
         self._requests.close()
@@ -182,6 +184,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             """As upstream's; also takes "resilience"."""
 
     def push_audio(self, frame: rtc.AudioFrame) -> None:
+        """As upstream's; in an outage the frame is kept for the next connection."""
         detects = self._opts.turn_detection is not None
         serves = self._wire is not None
         speaks = self._driver.hear(frame, to_be_heard=detects)
@@ -209,7 +212,10 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         given, driver = self._opts.conn_options, self._driver
         limits = link_limits(self._resilience, given, retry_s=RENEWAL_RETRY_S)
         limits = replace(limits, renewal=self._renewal_limits())
-        runner = Runner(Connector(self), limits, driver, self._rest, Fallback(self))
+        notice_s = self._resilience.bounds(OPENAI).hedge_notice_s
+        runner: Runner[Wire, Standby] = Runner(
+            Connector(self), limits, driver, self._rest, Fallback(self), notice_s
+        )
         # Upstream has its own limit of a dial, and its own timer of a connection's age.
         least_s = runner.connect_timeout_s + _UPSTREAM_LATER_S
         self._opts.conn_options = replace(given, timeout=least_s)
@@ -218,6 +224,11 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
 
     def _rest(self) -> Rest:
         return Rest(self._driver.rests_and_heard_from)
+
+    def _report_connection_acquired(self, acquire_time: float) -> None:
+        """As upstream's; of one that is dialled unheard the application hears once it serves."""
+        if not self._dials_unheard:
+            super()._report_connection_acquired(acquire_time)
 
     def _renewal_limits(self) -> RenewalLimits:
         limits, given = renewal_limits(self._host()), duration_of(self._realtime_model)
@@ -266,6 +277,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         return self._requests.start_timer(on_due)
 
     def send_event(self, event: RealtimeClientEvent | dict[str, Any]) -> None:
+        """As upstream's: queue an event, unless it would follow a replay that tells the same."""
         in_gap = self._in_gap and not self._record.replaying
         if self._requests.takes(event) and self._outbox.takes(event, in_gap=in_gap):
             super().send_event(event)
@@ -466,13 +478,22 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._record.ends_here(generation_id)
 
     def redrive(self, redrive_id: str, instructions: str) -> None:
+        self._requests.redrive(redrive_id, self._reply_request(redrive_id, instructions))
+
+    def _reply_request(self, redrive_id: str, instructions: str) -> dict[str, Any]:
         if self._instructions:
             # A response's instructions replace the session's.
             instructions = f"{self._instructions}\n{instructions}"
         # The server echoes the metadata, which tells this response from others.
         response = {"instructions": instructions, "metadata": {"client_event_id": redrive_id}}
-        event = {"type": "response.create", "event_id": redrive_id, "response": response}
-        self._requests.redrive(redrive_id, event)
+        return {"type": "response.create", "event_id": redrive_id, "response": response}
+
+    def _requests_beside(self, request: HedgeRequest) -> list[dict[str, Any]]:
+        """The events by which another connection is asked for what is owed."""
+        if not request.request_ids:
+            return [self._reply_request(request.hedge_id, request.instructions)]
+        events = [self._requests.event_of(request_id) for request_id in request.request_ids]
+        return [event for event in events if event is not None]
 
     def take_back(self, redrive_id: str, generation_id: str | None) -> None:
         if generation_id is None:

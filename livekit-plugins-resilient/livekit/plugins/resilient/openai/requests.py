@@ -147,6 +147,13 @@ class Requests:
         self._unanswered[redrive_id] = True
         self._session.send_event(event)
 
+    def event_of(self, request_id: str) -> dict[str, Any] | None:
+        """The event that made a request, as it goes on the wire; None for one that was settled."""
+        event = self._sent.get(request_id) or self._begun.get(request_id)
+        if event is None or isinstance(event, dict):
+            return event
+        return event.model_dump(by_alias=True, exclude_unset=True)
+
     def answered(self, request_id: str | None) -> None:
         """A response begins, to a request or without one."""
         self._unanswered.pop(request_id or "", None)

@@ -12,18 +12,41 @@ from livekit.agents import APIConnectionError
 
 from ..core.limits import POISONED_WITHIN_S
 from ..runtime.awake import within
-from .failures import is_complaint, is_refusal
+from .failures import error_of, is_complaint, is_refusal
 from .pings import Pings
 from .told import Event, Told
 from .wire import ENDS, abort_socket, close_socket, read
 
 if TYPE_CHECKING:
+    from ..runtime.driver import HedgeRequest
     from .realtime import RealtimeSession
 
-__all__ = ["Standby"]
+__all__ = ["NoAnswerError", "Standby"]
+
+# First output of a response: Azure's older API has names of its own.
+_OUTPUT = frozenset(
+    {
+        "response.output_audio.delta",
+        "response.audio.delta",
+        "response.output_text.delta",
+        "response.text.delta",
+    }
+)
 
 # A close frame that came before the connection was lost is there already.
 _LAST_WORDS_S = 0.5
+
+
+class NoAnswerError(APIConnectionError):
+    """The reply that was asked for beside ended without any output.
+
+    Args:
+        refusal: The error by which the server said so; empty for none.
+    """
+
+    def __init__(self, refusal: Event) -> None:
+        super().__init__("the connection beside gave no answer")
+        self.refusal = refusal
 
 
 class Standby:
@@ -34,20 +57,36 @@ class Standby:
     Args:
         session: Whose connection it is to become.
         socket: Just dialled.
+        dialled_in_s: Seconds that it took.
+        unheard: Whether the application is to notice nothing of it.
     """
 
-    def __init__(self, session: RealtimeSession, socket: Any) -> None:
+    def __init__(
+        self,
+        session: RealtimeSession,
+        socket: Any,
+        dialled_in_s: float = 0.0,
+        *,
+        unheard: bool = False,
+    ) -> None:
         self.socket = socket
         self.told = Told(session)
         self.refused: list[str] = []
         """Items that the server would not have."""
         self._session = session
+        self._unheard = unheard
+        self.dialled_in_s = dialled_in_s
         self._arrived: deque[WSMessage] = deque()
         self._pending: dict[str, Event] = {}
         self._settled = asyncio.Event()
         self._lost = self._broken = False
         self._sent_at = 0.0
         self._complained = False
+        self.request: HedgeRequest | None = None
+        """What it was asked for beside, if it was."""
+        self._refusal: Event = {}
+        self._answering = asyncio.Event()
+        self._gave_output = False
         self.refuses_replay = False
         """Whether the server ended it because of what it was told; known once it is closed."""
         self._reader = asyncio.create_task(self._read(), name="resilient-openai-standby")
@@ -58,15 +97,38 @@ class Standby:
         Raises:
             APIConnectionError: The connection is lost.
         """
+        for event in () if self._unheard else events:
+            self._session.emit("openai_client_event_queued", event)
+        await self._write(events)
+
+    async def _write(self, events: list[Event]) -> None:
         for event in events:
             self._pending[event["event_id"]] = event
             self._sent_at = asyncio.get_running_loop().time()
-            self._session.emit("openai_client_event_queued", event)
             try:
                 await self.socket.send_str(json.dumps(event))
             except ConnectionError as e:
                 self._broken = True
                 raise APIConnectionError("the new connection was lost") from e
+
+    async def ask(self, request: HedgeRequest, events: list[Event]) -> None:
+        """Ask for a reply, of which nobody hears before this connection serves.
+
+        Raises:
+            APIConnectionError: The connection is lost.
+        """
+        self.request = request
+        await self._write(events)
+
+    async def answered(self) -> None:
+        """Wait for output of that reply.
+
+        Raises:
+            NoAnswerError: The connection is lost, or the reply ended without any.
+        """
+        await self._answering.wait()
+        if not self._gave_output:
+            raise NoAnswerError(self._refusal)
 
     async def settled(self, timeout_s: float) -> None:
         """Wait until the server has answered all that was sent.
@@ -120,12 +182,15 @@ class Standby:
             if message.type in ENDS:
                 self._ended()
                 self._settled.set()
+                self._answering.set()
                 return
             event = read(message) if message.type is WSMsgType.TEXT else None
             if event is None:
                 continue
-            if not self._answers(json.loads(event.data)):
+            told = json.loads(event.data)
+            if not self._answers(told):
                 self._arrived.append(event)
+                self._look_for_output(told)
             self._settle()
 
     def _ended(self) -> None:
@@ -133,6 +198,16 @@ class Standby:
         age_s = asyncio.get_running_loop().time() - self._sent_at
         refuses = self._complained or is_refusal(self.socket.close_code)
         self.refuses_replay = refuses and age_s < POISONED_WITHIN_S
+
+    def _look_for_output(self, event: Event) -> None:
+        kind = event["type"]
+        item = event.get("item") or {} if kind == "response.output_item.done" else {}
+        if kind in _OUTPUT or item.get("type") == "function_call":
+            self._gave_output = True
+            self._answering.set()
+        elif kind == "response.done":
+            self._refusal = dict(error_of(event["response"]))
+            self._answering.set()
 
     def _answers(self, event: Event) -> bool:
         """Take an answer off the list; False where upstream is to see it too."""
@@ -143,12 +218,12 @@ class Standby:
             case "conversation.item.added" | "conversation.item.created":
                 item_id = (event.get("item") or {}).get("id")
                 self._take(lambda sent: (sent.get("item") or {}).get("id") == item_id)
-                return True
+                return self._knows(item_id)
             case "conversation.item.deleted":
                 self._take(lambda sent: sent["type"] == "conversation.item.delete")
                 return True
             case "conversation.item.done":
-                return True
+                return self._knows((event.get("item") or {}).get("id"))
             case "error":
                 self._complained |= is_complaint(event.get("error") or {})
                 sent = self._pending.pop((event.get("error") or {}).get("event_id") or "", None)
@@ -157,9 +232,16 @@ class Standby:
                 if sent["type"] == "conversation.item.create":
                     self.told.refused(sent["item"]["id"])
                     self.refused.append(sent["item"]["id"])
+                elif sent["type"] == "response.create":
+                    self._refusal = event["error"]
+                    self._answering.set()
                 return True
             case _:
                 return False
+
+    def _knows(self, item_id: Any) -> bool:
+        """Whether it was told of an item, or refused it; others are of its own reply."""
+        return item_id in self.refused or self.told.items.get(item_id or "") is not None
 
     def _take(self, answered: Any) -> None:
         for event_id, sent in self._pending.items():

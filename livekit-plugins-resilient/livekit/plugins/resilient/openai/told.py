@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .realtime import RealtimeSession
 
-__all__ = ["Event", "Told"]
+__all__ = ["Event", "Told", "is_blank"]
 
 Event: TypeAlias = "dict[str, Any]"
 
@@ -38,6 +38,7 @@ class Told:
         # Later news are of items that this connection is to know.
         self._limit = session._replay_limit.items
         self._left_out: set[str] | None = None
+        self._blank: set[str] = set()
         self._settings: list[Event] = []
         self._told_tools = False
         self.items = RemoteChatContext()
@@ -58,7 +59,7 @@ class Told:
     @property
     def left_out(self) -> set[str]:
         """The items that it is not told."""
-        return set(self._left_out or ())
+        return (self._left_out or set()) | self._blank
 
     def refused(self, item_id: str) -> None:
         """The server would not have an item."""
@@ -125,11 +126,8 @@ class Told:
             self._left_out = older_than_newest(history.items, self._limit)
         self._left_out |= self._session._record.explanations
         self._left_out |= answers_of(history.items, self._left_out)
-        history.items = [
-            mended(item)
-            for item in history.items
-            if item.id not in self._left_out and not _is_blank(item)
-        ]
+        self._blank = {item.id for item in self._session.chat_ctx.items if is_blank(item)}
+        history.items = [mended(item) for item in history.items if item.id not in self.left_out]
         return history
 
     def _wire(self, events: Iterable[Any]) -> list[Event]:
@@ -145,7 +143,7 @@ class Told:
         return wired
 
 
-def _is_blank(item: llm.ChatItem) -> bool:
+def is_blank(item: llm.ChatItem) -> bool:
     """Whether it is a message without a word: of a caller whom the server has not transcribed.
 
     xAI has an item of what the caller says from its first sound on, with an empty transcript.
