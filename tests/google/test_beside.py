@@ -15,7 +15,7 @@ from livekit.agents import llm
 from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.core.limits import COVERAGE_GRACE_S
 from livekit.plugins.resilient.events import ToolResultRedelivered
-from livekit.plugins.resilient.google import supervisor as supervising
+from livekit.plugins.resilient.google import connection as connecting
 from livekit.plugins.resilient.google.history import SeedForm
 from livekit.plugins.resilient.google.line import Line, dial
 from livekit.plugins.resilient.google.realtime import RealtimeModel, RealtimeSession
@@ -97,7 +97,7 @@ class Stage:
         session = self.session
         seed = session._context.fresh()
         config = session._build_connect_config(seed)
-        line = await dial(session._client, session._opts.model, config, 10.0)
+        line = await dial(session._client, session._opts.model, config)
         await seed.tell(line.live)
         beside = Beside(seed, line)
         beside.read_along()
@@ -105,7 +105,7 @@ class Stage:
         return beside
 
     async def take_over(self, beside: Beside, *, answering: bool = False) -> None:
-        """Let it be what the supervisor is given when the connection that serves is gone."""
+        """Let it be what the runner is given when the connection that serves is gone."""
         await beside.stop_reading()
         beside.answering = answering
         self.taking_over.append(beside)
@@ -156,7 +156,7 @@ async def a_session(
             session._take_over(beside.seed, answering=beside.answering)
             return beside.answering
 
-        monkeypatch.setattr(supervising, "dial", dial_or_take_over)
+        monkeypatch.setattr(connecting, "dial", dial_or_take_over)
         monkeypatch.setattr(session, "_restore", restore_or_take_over)
         await server.wait_for("setupComplete")
         await asyncio.sleep(1.0)  # so that its first handle is there

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from livekit.plugins.resilient import ResilienceOptions
-from livekit.plugins.resilient.events import RedriveDecided, ResilienceEvent
+from livekit.plugins.resilient.events import HedgeDecided, ResilienceEvent
 from livekit.plugins.resilient.google.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
     After,
@@ -113,7 +113,7 @@ async def test_a_provider_that_waits_for_more_is_not_overridden(said: dict[str, 
 async def test_a_question_that_gets_nothing_is_asked_again() -> None:
     """The other way round: the same silence after words that the caller was heard to say."""
     events, _server, call = await events_after(replies=[GREETING, NoReply(), ANSWER])
-    assert RedriveDecided in [type(event) for event in events]
+    assert HedgeDecided in [type(event) for event in events]
     assert len(call.heard.segments) == 2
 
 

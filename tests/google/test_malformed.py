@@ -78,7 +78,10 @@ async def a_call(
     events: list[ResilienceEvent] | None = None, **server: Any
 ) -> AsyncIterator[tuple[GeminiLiveServer, HeadlessCall]]:
     async with GeminiLiveServer(default_reply=lines, **server) as running:
-        given = None if events is None else ResilienceOptions(on_event=events.append)
+        # Else an answer that is spoilt is asked of another connection beside.
+        given = ResilienceOptions(
+            on_event=None if events is None else events.append, hedge_after_s=None
+        )
         model = RealtimeModel(**running.model_kwargs(resilience=given))
         async with HeadlessCall(model) as call:
             yield running, call

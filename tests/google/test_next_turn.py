@@ -13,7 +13,7 @@ import pytest
 from google.genai import types
 
 from livekit.plugins.resilient import ResilienceOptions
-from livekit.plugins.resilient.events import RedriveDecided, ResilienceEvent
+from livekit.plugins.resilient.events import HedgeDecided, ResilienceEvent
 from livekit.plugins.resilient.google.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
     After,
@@ -184,6 +184,6 @@ async def test_words_that_get_no_answer_are_owed_one() -> None:
     async with greeted(turn=NoReply()) as call:
         await call.rest(5.0)
         await call.call.say(1.0)
-        await call.rest(80.0)  # the model thinks aloud, so it is given 60
-        assert RedriveDecided in [type(event) for event in call.events]
+        await call.rest(80.0)
+        assert HedgeDecided in [type(event) for event in call.events]
         assert call.times_heard(GO_ON) == 1

@@ -7,6 +7,7 @@ server makes of the caller's last words.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from google.genai import types
@@ -56,6 +57,11 @@ class Activity:
         """Whether only the application could say that the caller speaks, and it does not."""
         return self._session._manual_activity_detection and not self._session._in_user_activity
 
+    @property
+    def captions(self) -> str:
+        """The words of the caller that wait for the generation which answers them."""
+        return self._captions
+
     def sending(self, event: ClientEvents) -> None:
         """Look at an event on its way to the server."""
         session, driver = self._session, self._session._driver
@@ -99,7 +105,7 @@ class Activity:
         cut = self._began_at < lost_at or ended_at - self._began_at > kept_s
         self._served_at = now
         self.words_lost = fact.words_lost and cut and ended_at > session._turns.understood_at
-        return f.Connected(fact.at, fact.knows_turn, self.words_lost, speaking=self.held)
+        return replace(fact, words_lost=self.words_lost, speaking=self.held)
 
     def opened(self, generation_id: str) -> None:
         """A generation began."""

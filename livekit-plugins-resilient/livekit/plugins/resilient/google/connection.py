@@ -14,14 +14,22 @@ from ..core.limits import HANDLE_WAIT_S, POISONED_WITHIN_S
 from ..events import ContinuationRejected
 from ..runtime.awake import within
 from ..runtime.connector import EndedError, Loss, UntoldError
-from .failures import Verdict, classify, code_of
+from .failures import Verdict, classify, code_of, refuses_for_quota
+from .hedge import Hedge, UnansweredError
 from .history import SeedForm
 from .line import Line, dial
 from .pings import PING_EVERY_S
+from .reply_request import reply_request
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from google.genai import types
+
     from ..owed_reply import Left
+    from ..runtime.driver import HedgeRequest
     from .realtime import RealtimeSession
+    from .seed import Seed
 
 __all__ = ["Connector"]
 
@@ -53,6 +61,13 @@ class Connector:
     def is_closed(self) -> bool:
         return self._session._msg_ch.closed
 
+    @property
+    def knows_words(self) -> bool:
+        session = self._session
+        # Without transcripts a fresh session would be told one side of the conversation.
+        transcribed = session._opts.input_audio_transcription is not None
+        return transcribed and not session._turns.words_lost(suspected=False)
+
     # -- one connection
 
     async def dial(self) -> Line:
@@ -66,14 +81,18 @@ class Connector:
         return await within(self._dial(), timeout_s)
 
     async def _dial(self) -> Line:
-        session, began_at = self._session, self._now()
+        began_at = self._now()
+        line = await self._set_up()
+        self._session._report_connection_acquired(self._now() - began_at)
+        return line
+
+    async def _set_up(self, beside: Seed | None = None) -> Line:
+        session = self._session
         try:
-            config = session._build_connect_config()
+            config = session._build_connect_config(beside)
         except Exception as e:
             raise UntoldError from e
-        line = await dial(session._client, session._opts.model, config)
-        session._report_connection_acquired(self._now() - began_at)
-        return line
+        return await dial(session._client, session._opts.model, config)
 
     async def bring_up_to_date(self, successor: Line, leave_by: float) -> None:
         """What the handle does not know is told once it serves."""
@@ -83,8 +102,52 @@ class Connector:
         refuses = code_of(error) is not None and not isinstance(error, InvalidStatus)
         return f.SuccessorFailed(self._now(), refuses_overlap=refuses)
 
+    # -- one that is asked beside
+
+    async def dial_hedge(self, request: HedgeRequest, timeout_s: float) -> Line:
+        made: list[Line] = []
+        try:
+            await within(self._ask(request, made), timeout_s)
+        except BaseException:
+            for line in made:
+                await line.close()
+            raise
+        return made[0]
+
+    async def _ask(self, request: HedgeRequest, made: list[Line]) -> None:
+        """Make a connection, put it into `made`, tell it the call and ask it."""
+        seed, began_at = self._session._context.fresh_hedge(), self._now()
+        asked = list(self._asked_for(request))
+        if not asked:
+            raise UnansweredError("there is nothing to ask a hedge")
+        line = await self._set_up(seed)
+        made.append(line)
+        line.hedge = Hedge(seed, request, self._now() - began_at)
+        await seed.tell(line.live)
+        for content in asked:
+            await line.live.send_client_content(turns=content.turns, turn_complete=True)
+
+    def _asked_for(self, request: HedgeRequest) -> Iterator[types.LiveClientContent]:
+        session = self._session
+        if not request.request_ids:
+            yield reply_request(session._opts.model, request.instructions)
+        for request_id in request.request_ids:
+            if (content := session._requests.content_of(request_id)) is not None:
+                yield content
+
+    async def answered(self, hedge: Line) -> None:
+        assert hedge.hedge is not None
+        speaks = self._session._realtime_model.capabilities.audio_output
+        await hedge.hedge.answered(hedge.live, speaks=speaks)
+
+    def refuses_for_quota(self, error: Exception) -> bool:
+        return refuses_for_quota(error)
+
+    # -- the one that serves
+
     def switch(self, connection: Line, successor: Line) -> Line:
-        self._session._handing_over(overlapped=True)
+        # That of a hedge is told of as such.
+        self._session._handing_over(overlapped=None if successor.hedge is not None else True)
         return connection
 
     async def restore(self, connection: Line) -> None:
@@ -93,10 +156,18 @@ class Connector:
         self._resumes = connection.resumed
         async with session._session_lock:
             session._active_session = connection.live
+            if (hedge := connection.hedge) is not None:
+                session._report_connection_acquired(hedge.dialled_in_s)
+                session._take_over(hedge.seed, answering=True)
+                return
             connection.answers = await session._restore(connection.live, resumed=connection.resumed)
 
     def serves(self, connection: Line) -> None:
-        self._session._connection_began(answers=connection.answers)
+        if (hedge := connection.hedge) is not None:
+            connection.hedge = None
+            self._session._hedge_began(hedge.request)
+        else:
+            self._session._connection_began(answers=connection.answers)
 
     async def serve(self, connection: Line) -> None:
         session = self._session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from google.genai import types
-from livekit.agents import llm
+from livekit.agents import llm, utils
 from pydantic import Field
 
 from .._vendor.google.utils import get_tool_results_for_realtime
@@ -19,7 +19,7 @@ from .seed import Seed
 from .unsupported import warn_of_removals, warn_of_replies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from .line import LiveSession
     from .realtime import RealtimeSession
@@ -314,10 +314,18 @@ class Context:
 
         It may be prepared beside the connection that serves: nothing here changes until `serves`.
         """
+        return self._seed_of(self._record)
+
+    def fresh_hedge(self) -> Seed:
+        """The same for a connection that is to be asked for what is owed: with the words of the
+        turn that is open, which come to the record once that is over."""
+        return self._seed_of(self._record_so_far)
+
+    def _seed_of(self, record: Callable[[], llm.ChatContext]) -> Seed:
         session = self._session
         return Seed(
             self.form,
-            self._record,
+            record,
             self._to_seed,
             session._calls.arguments,
             lambda: session._driver.now,
@@ -381,6 +389,23 @@ class Context:
         """The conversation as the application last gave it, or as it stands here."""
         waiting = self._session._pending_chat_ctx
         return self._session._chat_ctx if waiting is None else waiting
+
+    def _record_so_far(self) -> llm.ChatContext:
+        """The record as it would be if the open turn ended now."""
+        session, record = self._session, self._record()
+        generation = session._current_generation
+        said: list[tuple[llm.ChatRole, str, str]] = []
+        if captions := session._activity.captions:
+            said.append(("user", captions, utils.shortuuid("GI_")))
+        if generation is not None and not generation._done:
+            said.append(("user", generation.input_transcription, generation.input_id))
+            words = session._spoken.so_far(generation)
+            said.append(("assistant", words, generation.response_id))
+        record = llm.ChatContext(list(record.items))
+        for role, text, item_id in said:
+            if text and record.get_by_id(item_id) is None:
+                record.add_message(role=role, content=text, id=item_id)
+        return record
 
     def _take_record(self) -> llm.ChatContext:
         record, self._session._pending_chat_ctx = self._record(), None

@@ -9,7 +9,7 @@ from google.auth.exceptions import GoogleAuthError
 from google.genai.errors import APIError
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-__all__ = ["Verdict", "classify", "code_of"]
+__all__ = ["Verdict", "classify", "code_of", "refuses_for_quota"]
 
 Verdict: TypeAlias = Literal["fatal", "retry", "handle_refused", "invalid"]
 """fatal: nothing will help. retry: dial again. handle_refused: without the handle.
@@ -48,6 +48,9 @@ _TABLE = (
 # A refusal that names what it does not take, by whatever code, before set-up or after it.
 _NAMED = ("unknown name", "invalid json payload", "historyconfig", "history_config")
 
+# What a refusal says of an account that has no more of something now, by whatever code.
+_USED_UP = ("quota", "exhausted", "rate limit", "concurrent sessions")
+
 
 def code_of(error: BaseException) -> int | None:
     """The HTTP status or WebSocket close code that an error stands for, if any."""
@@ -70,9 +73,7 @@ def classify(error: BaseException, *, was_connected: bool, resumed: bool) -> Ver
     """
     if isinstance(error, GoogleAuthError) and not error.retryable and not was_connected:
         return "fatal"  # Vertex AI without credentials, or with ones that are not taken
-    code, text = code_of(error), str(error).lower()
-    if isinstance(error, InvalidStatus):
-        text += (error.response.body or b"").decode(errors="replace").lower()
+    code, text = code_of(error), _text_of(error)
     if any(name in text for name in _NAMED):
         return "invalid"
     for row in _TABLE:
@@ -81,3 +82,16 @@ def classify(error: BaseException, *, was_connected: bool, resumed: bool) -> Ver
         if not (row.only_at_first and was_connected) and not (row.only_resumed and not resumed):
             return row.verdict
     return "retry"
+
+
+def refuses_for_quota(error: BaseException) -> bool:
+    """Whether a connection is refused because the account has no more for now."""
+    return code_of(error) == 429 or any(words in _text_of(error) for words in _USED_UP)
+
+
+def _text_of(error: BaseException) -> str:
+    """What an error says, in lower case."""
+    text = str(error)
+    if isinstance(error, InvalidStatus):
+        text += (error.response.body or b"").decode(errors="replace")
+    return text.lower()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from typing import Any
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing
+from typing import TYPE_CHECKING, Any
 
 from google.genai import Client, types
 from google.genai.errors import APIError
@@ -18,6 +19,9 @@ from websockets.typing import Data
 
 from ..core.limits import CLOSE_TIMEOUT_S
 from ..runtime.log import logger
+
+if TYPE_CHECKING:
+    from .hedge import Hedge
 
 __all__ = ["FirstFrame", "Line", "LiveSession", "dial"]
 
@@ -52,6 +56,8 @@ class LiveSession(AsyncSession):
                 setup_complete=live.setup_complete,
             )
         self.sent = 0
+        # Read already, and not received yet.
+        self._ahead: deque[types.LiveServerMessage] = deque()
         # Pongs that are waited for: nobody else holds them.
         self._pongs: set[asyncio.Future[float]] = set()
         self.on_skipped = _nothing
@@ -84,6 +90,20 @@ class LiveSession(AsyncSession):
         return self._ws if self._is_real else None
 
     async def receive(self) -> AsyncIterator[types.LiveServerMessage]:
+        """The server's messages, until the connection ends, which raises."""
+        while self._ahead:
+            yield self._ahead.popleft()
+        async for message in self._messages():
+            yield message
+
+    async def read_ahead(self) -> AsyncGenerator[types.LiveServerMessage, None]:
+        """Read on; whoever calls `receive` later gets these messages first. Close it before."""
+        async with aclosing(self._messages()) as messages:
+            async for message in messages:
+                self._ahead.append(message)
+                yield message
+
+    async def _messages(self) -> AsyncGenerator[types.LiveServerMessage, None]:
         if not self._is_real:
             async for message in self._live.receive():
                 yield message
@@ -104,14 +124,17 @@ class LiveSession(AsyncSession):
             yield message
 
     async def send_client_content(self, **content: Any) -> None:
+        """Send turns, as the client library does, and count the message."""
         await self._live.send_client_content(**content)
         self.sent += 1
 
     async def send_tool_response(self, **response: Any) -> None:
+        """Send answers to calls, likewise."""
         await self._live.send_tool_response(**response)
         self.sent += 1
 
     async def send_realtime_input(self, **given: Any) -> None:
+        """Send audio, video, text or an activity's edge, likewise."""
         await self._live.send_realtime_input(**given)
         self.sent += 1
 
@@ -182,6 +205,7 @@ class Line:
         resumed: Whether it was restored from a handle.
         set_up_at: When it was set up, in monotonic seconds.
         answers: Whether it was told what it answers by itself.
+        hedge: What it was told and asked, where it was asked beside another; until it serves.
     """
 
     def __init__(self, live: LiveSession, stack: AsyncExitStack, *, resumed: bool) -> None:
@@ -189,6 +213,7 @@ class Line:
         self.resumed = resumed
         self.set_up_at = asyncio.get_running_loop().time()
         self.answers = False
+        self.hedge: Hedge | None = None
         self._stack = stack
 
     @property

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from ..core.decisions import FinaliseReason
     from ..options import ResilienceOptions
     from ..owed_reply import Left
+    from ..runtime.driver import HedgeRequest
     from .line import LiveSession
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
@@ -144,13 +145,19 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         fallback, resilience = Fallback(self), self._resilience
         limits = link_limits(resilience, realtime_model._opts.conn_options)
         self._runner: Runner[Line, Line] = Runner(
-            Connector(self), limits, self._driver, self._rest, fallback
+            Connector(self),
+            limits,
+            self._driver,
+            self._rest,
+            fallback,
+            resilience.bounds(GEMINI).hedge_notice_s,
         )
         super().__init__(realtime_model)
         self._main_atask.add_done_callback(lambda _: self._requests.gave_up())
 
     async def aclose(self) -> None:
         self._driver.close()
+        self._runner.close()
         self._late_results.drop()
         self._requests.close()
         self._speaker.detach()
@@ -174,6 +181,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         return self._realtime_model.capabilities.audio_output and transcribed
 
     def push_audio(self, frame: rtc.AudioFrame) -> None:
+        """As upstream's; listens to it for speech as well."""
         self._driver.hear(frame, to_be_heard=not self._manual_activity_detection)
         super().push_audio(frame)
 
@@ -232,8 +240,16 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._connection += 1
         self._mode = "resumed" if resumed else "replayed" if self._chat_ctx.items else "fresh"
 
-    def _connection_began(self, *, answers: bool) -> None:
-        """A connection is set up and holds the context."""
+    def _hedge_began(self, request: HedgeRequest) -> None:
+        """A connection that was asked beside serves, and has begun to answer `request`."""
+        # The reply to one of the application that nothing came of yet is that of its future.
+        is_open = any(self._requests.is_open(request_id) for request_id in request.request_ids)
+        self._redrive_id = None if is_open else request.hedge_id
+        self._turns.asked()
+        self._connection_began(answers=True, hedge_id=request.hedge_id)
+
+    def _connection_began(self, *, answers: bool, hedge_id: str | None = None) -> None:
+        """A connection is set up and holds the context; `hedge_id` as in `f.Connected`."""
         now, again = self._driver.now, self._connection_log.was_connected
         reconnected = self._connection_log.connected(now, self._mode)
         self._connected = True
@@ -245,7 +261,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         looks_dead = self._runner.suspicion in ("silent", "failing")
         handle = self._context.resumption.handle
         fact = self._turns.connected(handle, suspected=looks_dead, answers=answers)
-        self._driver.feed(self._activity.connected(fact))
+        fact = replace(self._activity.connected(fact), hedge_id=hedge_id)
+        self._driver.feed(fact)
         if again:
             self.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
         self._requests.connected()
@@ -255,8 +272,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         live.on_skipped = lambda: self._driver.feed(f.NoticeArrived(self._driver.now))
         await super()._recv_task(session)
 
-    def _handing_over(self, *, overlapped: bool) -> None:
-        """A connection is left for the next one, as planned."""
+    def _handing_over(self, *, overlapped: bool | None) -> None:
+        """A connection is left for the next one, as planned, or with None for a hedge."""
         self._overlaps = overlapped
         self._late.next_turn()
         self._outgoing.sort_out()
@@ -312,6 +329,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         return self._requests.start_timer(on_due)
 
     def _send_client_event(self, event: ClientEvents) -> None:
+        """Queue a message, unless no connection can take it now."""
         if self._requests.holds(event):
             return
         self._activity.sending(event)

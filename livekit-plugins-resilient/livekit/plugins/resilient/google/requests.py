@@ -35,12 +35,24 @@ class Requests:
         self._composing: str | None = None
         # What each open request sent.
         self._sent: dict[str, types.LiveClientContent] = {}
+        # The last one to which a reply began, and what it sent.
+        self._begun: tuple[str, types.LiveClientContent] | None = None
         self._timer = ReplyTimer.idle()
 
     @property
     def newest(self) -> str | None:
         """The request that the next reply answers."""
         return next(reversed(self._sent), None)
+
+    def is_open(self, request_id: str) -> bool:
+        """Whether no reply to a request has begun."""
+        return request_id in self._sent
+
+    def content_of(self, request_id: str) -> types.LiveClientContent | None:
+        """What a request sent; None where it is long over."""
+        if self._begun is not None and self._begun[0] == request_id:
+            return self._begun[1]
+        return self._sent.get(request_id)
 
     def make(self, generate_reply: Callable[[], ReplyFuture]) -> ReplyFuture:
         """Have upstream compose a request, and follow it."""
@@ -111,7 +123,7 @@ class Requests:
         self._timer.cancel()
 
     def _done(self, request_id: str, future: ReplyFuture) -> None:
-        self._sent.pop(request_id, None)
+        request = self._sent.pop(request_id, None)
         self._session._late_results.reply_over()
         session, driver = self._session, self._session._driver
         if future.cancelled():
@@ -120,3 +132,5 @@ class Requests:
             if session._connected and session._opts.input_audio_transcription is not None:
                 session._late.request_failed(driver.now)
             driver.feed(f.ReplyRequestTimedOut(driver.now, request_id))
+        elif request is not None:
+            self._begun = request_id, request

@@ -59,13 +59,20 @@ class Spoken:
         session, reply = self._session, generation.response_id
         if not session._speaks or session._turns.is_complete(reply):
             return
-        heard = session._turns.heard(reply, session._resilience.speech_rate_cps)
+        heard = self.so_far(generation)
         if session._turns.interrupted != reply:
             self._cut_by_drop = reply
             if heard and not generation.output_text and not generation.text_ch.closed:
                 generation.push_text(heard)  # or nothing at all would be recorded
             self._agent_record.cut(reply, heard)
         generation.output_text = heard
+
+    def so_far(self, generation: _impl._ResponseGeneration) -> str:
+        """The words that would be recorded of a reply if it ended now; changes nothing."""
+        session, reply = self._session, generation.response_id
+        if not session._speaks or session._turns.is_complete(reply):
+            return generation.output_text
+        return session._turns.heard(reply, session._resilience.speech_rate_cps)
 
     def _cut_in_on(self, reply: str) -> None:
         """The speaker stopped, perhaps in the middle of a reply that was recorded already."""

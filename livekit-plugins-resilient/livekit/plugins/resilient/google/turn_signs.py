@@ -12,6 +12,7 @@ __all__ = [
     "can_be_interrupted",
     "ending_of",
     "holds_captions_only",
+    "holds_output",
     "speaks_of_the_call",
     "thinks",
     "thinks_aloud",
@@ -24,6 +25,23 @@ def holds_captions_only(message: types.LiveServerMessage) -> bool:
     if message.tool_call is not None or content is None or content.model_turn is not None:
         return False
     return content.input_transcription is not None or content.output_transcription is not None
+
+
+def holds_output(message: types.LiveServerMessage, *, speaks: bool) -> bool:
+    """Whether a message holds something of an answer: audio, text, or a call that can be run.
+
+    `speaks` tells of replies that are spoken; text beside their audio is nothing that is said.
+    """
+    calls = (message.tool_call.function_calls if message.tool_call else None) or []
+    if any(call.name for call in calls):
+        return True
+    content = message.server_content
+    turn = content.model_turn if content is not None else None
+    return any(
+        (part.inline_data is not None and part.inline_data.data)
+        or (part.text and not part.thought and not speaks)
+        for part in (turn.parts if turn is not None else None) or []
+    )
 
 
 def speaks_of_the_call(message: types.LiveServerMessage) -> bool:
