@@ -23,6 +23,7 @@ from livekit.plugins.resilient.testing import HeadlessCall
 from livekit.plugins.resilient.testing.server import SimulatedServer
 from livekit.plugins.resilient.testing.virtual_time import START_S
 
+from .beside import Beside
 from .plain import Names, plain
 
 CHANNELS = (
@@ -79,11 +80,13 @@ class Observation:
 
     Attributes:
         channels: what was seen in each of `CHANNELS`, in order.
-        decisions: the resilience events of our model.
+        decisions: the resilience events of our model, but for those of connections beside.
+        beside: how many connections were asked beside the one that served, and not heard.
     """
 
     channels: dict[str, list[Seen]] = field(default_factory=lambda: {name: [] for name in CHANNELS})
     decisions: list[Seen] = field(default_factory=list)
+    beside: int = 0
 
 
 class Observer:
@@ -97,6 +100,8 @@ class Observer:
         self._spans = _SpanOrder()
         self._passed_on: Counter[str] = Counter()
         self.errors: list[Exception] = []
+        self.beside: Beside | None = None
+        """What tells connections beside apart; set it before the call begins."""
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -121,6 +126,8 @@ class Observer:
 
     def decided(self, event: ResilienceEvent) -> None:
         """Our model told the application what it did about its connection."""
+        if self.beside is not None and self.beside.takes(event):
+            return
         self.seen.decisions.append(Seen(type(event).__name__, plain(event, Names()), self._now))
 
     def ended(self, why: str) -> None:
@@ -200,19 +207,29 @@ class Observer:
     def _see_wire(self, server: SimulatedServer) -> None:
         entries: list[tuple[float, str, Any]] = []
         recording = server.recording
+        beside = set() if self.beside is None else self.beside.connections
+        self.seen.beside = len(beside)
+        dialled = [dial.connection for dial in recording.handshakes]
+        served = [number for number in dialled if number not in beside]
+        # As they would be numbered without the others.
+        numbers = {number: place for place, number in enumerate(served, 1)}
         for dial in recording.handshakes:
-            headers = {k: v for k, v in dial.headers.items() if k not in _HEADERS_OF_TRANSPORT}
-            entries.append((dial.at, f"{dial.connection} dial", [dial.path, dial.status, headers]))
+            if (number := numbers.get(dial.connection)) is not None:
+                headers = {k: v for k, v in dial.headers.items() if k not in _HEADERS_OF_TRANSPORT}
+                entries.append((dial.at, f"{number} dial", [dial.path, dial.status, headers]))
         for frame in recording.received:
-            sound = [round(frame.audio_s, 6), _digest(frame.audio)] if frame.audio_s else []
-            label = f"{frame.connection} {'+'.join(frame.kinds)}"
-            entries.append((frame.at, label, [frame.message, *sound]))
+            if (number := numbers.get(frame.connection)) is not None:
+                sound = [round(frame.audio_s, 6), _digest(frame.audio)] if frame.audio_s else []
+                label = f"{number} {'+'.join(frame.kinds)}"
+                entries.append((frame.at, label, [frame.message, *sound]))
         for close in recording.closes:
-            data = [close.by, close.code, close.reason]
-            entries.append((close.at, f"{close.connection} close", data))
-        for number, connection in server.connections.items():
-            for at in connection.wire.pings:
-                self._see("pings", f"{number} ping", None, at)
+            if (number := numbers.get(close.connection)) is not None:
+                data = [close.by, close.code, close.reason]
+                entries.append((close.at, f"{number} close", data))
+        for connection, ended in server.connections.items():
+            if (number := numbers.get(connection)) is not None:
+                for at in ended.wire.pings:
+                    self._see("pings", f"{number} ping", None, at)
         for at, label, data in sorted(entries, key=lambda entry: entry[0]):
             self._see("wire", label, data, at)
 

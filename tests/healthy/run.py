@@ -12,6 +12,7 @@ from livekit.plugins.resilient.testing.errors import CallEndedError, ServerTimeo
 from tests.scenarios.play import RUN_LIMIT_S, staged
 from tests.scenarios.stage import ScenarioFailed, Which
 
+from .beside import as_slow_beside
 from .compare import MISSING, Difference, compare
 from .observe import Observation, Observer
 from .script import HealthyScript
@@ -32,6 +33,7 @@ class Verdict:
         decisions: what our model decided, where nothing was to be decided.
         differences: everything that is not as with upstream's model and not meant to be.
         meant: names of the meant differences that were met.
+        beside: how many connections were asked beside the one that served, and not heard.
         broken: why upstream's own run proves nothing; empty where it does.
     """
 
@@ -39,6 +41,7 @@ class Verdict:
     decisions: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
     meant: frozenset[str] = frozenset()
+    beside: int = 0
     broken: str = ""
 
     @property
@@ -99,6 +102,7 @@ def judge(script: HealthyScript, which: Which = "ours") -> Verdict:
         ),
         tuple(left),
         meant,
+        other.beside,
         broken=ended[0] if ended else "",
     )
 
@@ -110,6 +114,7 @@ async def _observe(script: HealthyScript, which: Which, faults: bool) -> Observa
     with observer.watching():
         resilience = dataclasses.replace(options, on_event=observer.decided)
         async with staged(script, which, faults=faults, resilience=resilience) as stage:
+            observer.beside = as_slow_beside(stage.server)
             try:
                 async with stage.call:
                     await asyncio.wait_for(script.run(stage), RUN_LIMIT_S)

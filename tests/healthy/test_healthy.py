@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from livekit.plugins import resilient
 
+from livekit.plugins.resilient.testing import Reply
 from tests.scenarios.call_script import PROVIDERS
 
+from . import beside
 from .meant import MEANT, shown_by
 from .run import judge
 from .script import HealthyScript, corpus, sample
@@ -80,6 +82,23 @@ def test_a_model_that_moves_the_call_is_found_out(
     # Gemini's set-up takes so long that the old connection proves alive meanwhile.
     assert bool(verdict.decisions) == (name == "openai-turns")
     assert any(found.label == "2 dial" for found in verdict.differences), str(verdict)
+
+
+@pytest.mark.parametrize("name", ["gemini-turns-before-the-answer-16s"])
+def test_a_slow_reply_is_asked_of_another_connection_that_nobody_notices(name: str) -> None:
+    verdict = judge(CORPUS[name])
+    assert verdict.equal, str(verdict)
+    assert verdict.beside > 0
+
+
+@pytest.mark.parametrize("name", ["gemini-turns-before-the-answer-16s"])
+def test_a_connection_beside_that_serves_is_found_out(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "LATER", Reply("Somebody hears this.", first_token_s=1.0))
+    verdict = judge(CORPUS[name])
+    assert any("HedgeOutcome" in decision for decision in verdict.decisions)
+    assert {"heard", "wire"} <= {found.channel for found in verdict.differences}
 
 
 def test_the_corpus_is_large_enough() -> None:
