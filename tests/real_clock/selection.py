@@ -50,6 +50,9 @@ XAI = ("openai-reconnected-and-silent-xai", "openai-line-cut-xai")
 """The same engine with another provider's plugin: a cut reply, and a cut line of the application's
 own."""
 
+BESIDE = ("gemini-request-gets-nothing",)
+"""What two connections at a time make of a clock that runs."""
+
 LOADED_KINDS = ("K1", "K8", "K10", "K11")
 """Of these kinds it is also played on a loaded loop: connections, replies, record, microphone."""
 
@@ -57,7 +60,7 @@ LOADED_KINDS = ("K1", "K8", "K10", "K11")
 def scenarios(kinds: Iterable[str] | None = None) -> list[tuple[str, Run]]:
     """The chosen scenarios with their faults and our model, of all kinds or the named."""
     every = catalogue()
-    chosen = [every[name] for name in (*FASTEST, *XAI)]
+    chosen = [every[name] for name in (*FASTEST, *XAI, *BESIDE)]
     return [
         (entry.name, partial(play, entry, "ours", faults=True))
         for entry in chosen

@@ -48,5 +48,6 @@ RULES = {
     "R20": "The set-up asks for resumption and compression, and declares the defaults of tools.",
     "R21": "Hanging up takes at most a second, and nothing is dialled after it.",
     "R22": "Drops leave nothing behind, however many there are.",
+    "R24": "A reply that does not come is asked of a second connection beside, unheard.",
 }
 """What the product keeps to; `Scenario.rule` names the one that a scenario tests."""

@@ -52,7 +52,7 @@ __all__ = [
 
 _Run = TypeVar("_Run", bound="Callable[[Any], Awaitable[None]]")
 
-RULES = tuple(f"R{number}" for number in range(1, 23))
+RULES = (*(f"R{number}" for number in range(1, 23)), "R24")
 KINDS = tuple(f"K{number}" for number in range(1, 14))
 
 
@@ -62,7 +62,7 @@ class Scenario(CallScript):
 
     Attributes:
         kind: the kind of bug report, K1 to K13.
-        rule: the rule of the product that it tests, R1 to R22.
+        rule: the rule of the product that it tests, one of `RULES`.
         by_script: the fault is not the server's: `run` or `agent` brings it about.
         waits_for: rules that our model does not keep yet; the scenario must fail until it does.
         mutants: names of mutants of our code that must fail it, at least one.

@@ -221,6 +221,7 @@ async def outlives_a_barge_in_that_wedges(stage: GeminiStage) -> None:
     provider="gemini",
     faults=[Fault(CUT, Silence())],
     server={**TALE, "pace": None},
+    resilience=ResilienceOptions(hedge_after_s=None),
     mutants="stalled-reply-stays-open",
 )
 async def does_not_wait_for_a_stalled_stream(stage: GeminiStage) -> None:

@@ -302,6 +302,35 @@ MUTANTS = (
         old="        return held\n",
         new="        return True\n",
     ),
+    # Another connection beside
+    Mutant(
+        name="read-ahead-is-lost",
+        sentence="What a hedge brought before it served is heard.",
+        module="google.line",
+        old="            yield self._ahead.popleft()\n",
+        new="            self._ahead.clear()\n",
+    ),
+    Mutant(
+        name="hedge-does-not-know-the-open-turn",
+        sentence="A hedge is told the words of the turn that is open.",
+        module="google.connection",
+        old="self._session._context.fresh_hedge()",
+        new="self._session._context.fresh()",
+    ),
+    Mutant(
+        name="call-of-a-hedge-is-no-output",
+        sentence="A tool call is output of a hedge.",
+        module="google.turn_signs",
+        old="    if any(call.name for call in calls):\n        return True\n",
+        new="",
+    ),
+    Mutant(
+        name="request-is-not-asked-beside",
+        sentence="A hedge for a request of the application is sent that request.",
+        module="google.connection",
+        old="            if (content := session._requests.content_of(request_id)) is not None:\n",
+        new="            if (content := session._requests.content_of('')) is not None:\n",
+    ),
     # Audio and records
     Mutant(
         name="google-drop-does-not-flush",

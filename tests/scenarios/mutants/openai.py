@@ -59,8 +59,8 @@ MUTANTS = (
         name="openai-blank-items-are-told",
         sentence="What the caller had begun to say is not told as a turn without words.",
         module="openai.told",
-        old="if item.id not in self._left_out and not _is_blank(item)",
-        new="if item.id not in self._left_out",
+        old="for item in self._session.chat_ctx.items if is_blank(item)}",
+        new="for item in () if is_blank(item)}",
     ),
     Mutant(
         name="xai-rest-of-a-line-is-left-to-the-model",

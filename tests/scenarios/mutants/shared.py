@@ -21,8 +21,8 @@ MUTANTS = (
         name="cut-reply-is-not-owed",
         sentence="A reply that broke off is asked for.",
         module="core.replies",
-        old='            self.owed = Owed("reply_cut", at, cut=generation, retried=',
-        new="            self.owed = None if True else Owed(retried=",
+        old="                if generation.has_content and not generation.by_caption:\n",
+        new="                self.owed = None\n                if False:\n",
     ),
     Mutant(
         name="stopped-reply-is-gone-on-with",
@@ -140,6 +140,28 @@ MUTANTS = (
         module="core.limits",
         old="SILENT_AFTER_S = 30.0\n",
         new="SILENT_AFTER_S = 90.0\n",
+    ),
+    # Another connection beside
+    Mutant(
+        name="nothing-is-asked-beside",
+        sentence="A reply that gives nothing for long is asked of another connection.",
+        module="core.watchdogs",
+        old="    if bounds.hedge_after_s is None or claim.hedged",
+        new="    if True or claim.hedged",
+    ),
+    Mutant(
+        name="hedge-is-kept-beside",
+        sentence="What was asked beside is dropped once the connection that serves gives output.",
+        module="runtime.link_driver",
+        old="        if hedges and not self._driver.awaits_hedge:\n",
+        new="        if False:\n",
+    ),
+    Mutant(
+        name="refused-hedge-is-tried-again",
+        sentence="Where a second session is refused for quota, none is tried for a minute.",
+        module="core.link",
+        old="        if self._hedging is not None and fact.refused_for_quota:\n",
+        new="        if False:\n",
     ),
     # Dialling
     Mutant(
