@@ -9,6 +9,7 @@
 # `upstream-tests CHECKOUT`: upstream's own tests, from a checkout of its repository, on upstream's
 # classes and on ours.
 # `recordings FOLDER`: the facts of the conformance test against the recordings that they name.
+# `hedging`: how long a caller waits for a late reply, with upstream's model and with ours.
 # `core`: what one fact costs the conversation core, with short and with long histories.
 . "$(dirname "$0")/lib.sh"
 
@@ -18,8 +19,9 @@ case "${1:-}" in
   mutants) script=scripts/mutants.py ;;
   upstream-tests) script=scripts/upstream_tests.py ;;
   recordings) script=scripts/recordings.py ;;
+  hedging) script=scripts/hedging.py ;;
   core) script=scripts/bench_core.py ;;
-  *) fail "usage: scripts/bench.sh survival|healthy|mutants|upstream-tests|recordings|core [options]" ;;
+  *) fail "usage: scripts/bench.sh survival|healthy|mutants|upstream-tests|recordings|hedging|core [options]" ;;
 esac
 shift
 ensure_venv
