@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .hedge import Hedge
 
 __all__ = ["FirstFrame", "Line", "LiveSession", "dial"]
+
+# By which a server answers a set-up.
+_SET_UP = "setupComplete"
 
 # A server that says nothing else is of no use any more.
 _UNREADABLE_IN_A_ROW = 50
@@ -172,29 +175,40 @@ def _is_of_connection(error: Exception) -> bool:
 
 
 class FirstFrame(ClientConnection):
-    """A connection on which a malformed message ahead of the server's answer to the set-up is
-    skipped; the client library would take it for that answer, and fail the dial (R19)."""
+    """A connection on which nothing comes ahead of the server's answer to the set-up; the client
+    library would take that for the answer (R19), and what is told then would count as told before
+    the server takes anything. Other messages come after it, malformed ones not at all."""
 
     _answered = False
+    _early: Sequence[Data] = ()
 
     async def recv(self, decode: bool | None = None) -> Any:
-        while True:
+        while not self._answered:
             data = await super().recv(decode)
-            if self._answered or _holds_objects(data):
+            message = _message_in(data)
+            if message is None:
+                logger.warning("message skipped", extra={"error": "SetUpAnswer"})
+            elif _SET_UP in message:
                 self._answered = True
                 return data
-            logger.warning("message skipped", extra={"error": "SetUpAnswer"})
+            else:
+                self._early = (*self._early, data)
+        if self._early:
+            first, *self._early = self._early
+            return first
+        return await super().recv(decode)
 
 
-def _holds_objects(data: Data) -> bool:
-    """Whether a frame is a message by its shape: an object of objects."""
+def _message_in(data: Data) -> dict[str, Any] | None:
+    """The message in a frame, which is an object of objects; None where it is none."""
     try:
         message = json.loads(data)
     except (ValueError, RecursionError):
-        return False
+        return None
     if not isinstance(message, dict):
-        return False
-    return all(value is None or isinstance(value, dict) for value in message.values())
+        return None
+    is_message = all(value is None or isinstance(value, dict) for value in message.values())
+    return message if is_message else None
 
 
 class Line:

@@ -9,6 +9,8 @@ import pytest
 from livekit.agents import llm
 from livekit.agents.types import APIConnectOptions
 
+from livekit.plugins.resilient import ResilienceOptions
+from livekit.plugins.resilient.events import GoAwayReceived, ResilienceEvent
 from livekit.plugins.resilient.google.realtime import RealtimeModel
 from livekit.plugins.resilient.testing import (
     Abort,
@@ -18,6 +20,7 @@ from livekit.plugins.resilient.testing import (
     Delay,
     Fault,
     GeminiLiveServer,
+    GoAway,
     HeadlessCall,
     OnConnection,
     Received,
@@ -173,4 +176,27 @@ async def test_a_session_that_is_refused_without_any_history_ends() -> None:
         await asyncio.wait_for(ended.wait(), 60)
         assert [len(told(server, dial.connection)) for dial in server.dials()] == [2, 2, 1, 0, 0, 0]
         assert errors == [True] * 5 + [False]
+        await session.aclose()
+
+
+@pytest.mark.virtual_time
+async def test_what_comes_ahead_of_the_answer_to_the_set_up_is_taken_after_it() -> None:
+    """What is told before the server takes anything would count as known to its first handle."""
+    events: list[ResilienceEvent] = []
+    async with GeminiLiveServer(family="3.8") as server:
+        options = ResilienceOptions(on_event=events.append)
+        session = RealtimeModel(**server.model_kwargs(resilience=options)).session()
+        record = llm.ChatContext.empty()
+        record.add_message(role="user", content="it was told early")
+        await session.update_chat_ctx(record)
+        await server.wait_for("setup")
+        await server.do(GoAway(30.0, close=False))
+        await server.wait_for("clientContent")
+        (answer,) = server.recording.events("setupComplete", 1)
+        (told,) = server.recording.frames("clientContent", 1)
+        (announced,) = server.recording.events("goAway", 1)
+        assert announced.at < answer.at <= told.at
+        assert [event.time_left_s for event in events if isinstance(event, GoAwayReceived)] == [
+            30.0
+        ]
         await session.aclose()
