@@ -214,7 +214,7 @@ async def test_openai_is_told_less_where_we_cannot_tell_it_all(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fault of our own is no fault of the network: it is not dialled against for a minute."""
-    from livekit.plugins.resilient.openai.told import Told
+    from livekit.plugins.resilient.openai.history import Told
 
     async with openai_session() as (server, session):
         await server.wait_for("session.updated")

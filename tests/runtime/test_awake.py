@@ -16,7 +16,7 @@ from livekit.plugins.resilient.testing import VirtualTimeLoop
 pytestmark = pytest.mark.virtual_time
 
 PACKAGE = Path(resilient.__file__).parent
-CLOSES_SOCKETS = {"google/line.py", "openai/wire.py"}
+CLOSES_SOCKETS = {"google/line.py", "openai/websocket.py"}
 
 
 def block(seconds: float) -> None:

@@ -30,7 +30,7 @@ OTHERS = (
 # Uses on values of unknown type that are no private name of a package.
 EXCEPTIONS = {
     ("hooks.py", "_given_duration"): "hooks.py itself puts it on the model, and reads it back",
-    ("openai/wire.py", "_replace"): "a named tuple's, and public in spite of its name",
+    ("openai/websocket.py", "_replace"): "a named tuple's, and public in spite of its name",
     ("testing/recording.py", "_replace"): "a named tuple's, and public in spite of its name",
     ("testing/virtual_time.py", "_context"): "the standard library's, whose loop is driven there",
     ("testing/virtual_time.py", "_run"): "the standard library's, whose loop is driven there",

@@ -15,11 +15,11 @@ from ..core import link_facts as f
 from ..runtime.awake import within
 from ..runtime.connector import Loss, UntoldError
 from ..runtime.log import logger
-from .failures import fate_of_close, final_refusal, is_quota, is_refusal
+from .errors import fate_of_close, final_refusal, is_quota, is_refusal
+from .history import Told, is_blank
 from .pings import ping_interval_s
 from .standby import NoAnswerError, Standby
-from .told import Told, is_blank
-from .wire import LeftSocket, Wire
+from .websocket import LeftSocket, Wire
 
 if TYPE_CHECKING:
     from ..owed_reply import Left

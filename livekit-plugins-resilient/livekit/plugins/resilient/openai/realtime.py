@@ -34,17 +34,17 @@ from ..runtime.telemetry import Telemetry
 from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
 from .caps import Host, renewal_limits
 from .connection import Connector
-from .edges import Edges
-from .failures import FailureStreak, error_of, fate_of_error, is_complaint, retry_after_s
+from .connection_events import Edges
+from .errors import FailureStreak, error_of, fate_of_error, is_complaint, retry_after_s
+from .inbound import ServerEvents
 from .microphone import InputBuffer, Microphone
-from .outbox import Outbox
-from .record import Record
+from .mirror import Record
+from .outbound import Outbox
 from .replay_limit import ReplayLimit
 from .requests import Requests
-from .server_events import ServerEvents
 from .stand_in import AnyHttpModel
 from .standby import Standby
-from .wire import Wire, end_within
+from .websocket import Wire, end_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from livekit.agents import llm
 
 from ..core.limits import POISONED_WITHIN_S
-from .failures import is_refusal
+from .errors import is_refusal
 
 __all__ = ["ReplayLimit", "anchor_of", "answers_of", "older_than_newest", "place_after"]
 

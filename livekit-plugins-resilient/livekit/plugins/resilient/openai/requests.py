@@ -18,8 +18,8 @@ from ..core import facts as f
 from ..core.limits import OPENAI_REPLY_TIMEOUT_S, TIMES_PUT_OFF, TRACKED_GENERATIONS
 from ..runtime.queues import drain
 from ..runtime.reply_timer import ReplyTimer
-from .failures import retry_after_s
-from .wire import asks_for_reply, brings_audio, dies_with_connection
+from .errors import retry_after_s
+from .websocket import asks_for_reply, brings_audio, dies_with_connection
 
 if TYPE_CHECKING:
     from openai.types.realtime import RealtimeClientEvent, RealtimeError

@@ -12,10 +12,10 @@ from livekit.agents import APIConnectionError
 
 from ..core.limits import POISONED_WITHIN_S
 from ..runtime.awake import within
-from .failures import error_of, is_complaint, is_refusal
+from .errors import error_of, is_complaint, is_refusal
+from .history import Event, Told
 from .pings import Pings
-from .told import Event, Told
-from .wire import ENDS, abort_socket, close_socket, read
+from .websocket import ENDS, abort_socket, close_socket, read
 
 if TYPE_CHECKING:
     from ..runtime.driver import HedgeRequest

@@ -10,9 +10,9 @@ from .._vendor.xai import realtime_model as _impl
 from ..openai.caps import Host
 from ..openai.realtime import RealtimeModel as _OpenAIModel
 from ..openai.realtime import RealtimeSession as _OpenAISession
-from ..openai.wire import is_line
+from ..openai.websocket import is_line
 from ..upstream_classes import hide_newer
-from .lines import Lines, rest_of
+from .say import Lines, rest_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable

@@ -13,10 +13,10 @@ from ..events import AudioDropped, HandedOver, ReconnectMode
 if TYPE_CHECKING:
     from livekit import rtc
 
+    from .history import Event, Told
     from .realtime import RealtimeSession
     from .standby import Standby
-    from .told import Event, Told
-    from .wire import Wire
+    from .websocket import Wire
 
 __all__ = ["Edges"]
 

@@ -10,7 +10,7 @@ from aiohttp import WSMessage, WSMsgType
 
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.openai.event_shapes import read_event
-from livekit.plugins.resilient.openai.wire import Wire, end_within
+from livekit.plugins.resilient.openai.websocket import Wire, end_within
 
 
 class Socket:

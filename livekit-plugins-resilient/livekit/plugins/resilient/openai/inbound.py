@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import facts as f
 from ..core.playout import ReplyProgress, TranscriptDelta
-from .failures import error_of, retry_after_s
+from .errors import error_of, retry_after_s
 
 if TYPE_CHECKING:
     from ..runtime.driver import Driver

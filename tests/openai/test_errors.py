@@ -9,7 +9,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from livekit.plugins.resilient.core.limits import LONGEST_PUT_OFF_S, REDRIVE_AFTER_S
-from livekit.plugins.resilient.openai.failures import (
+from livekit.plugins.resilient.openai.errors import (
     FailureStreak,
     fate_of_close,
     fate_of_error,
