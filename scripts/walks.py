@@ -207,16 +207,23 @@ HANDLE = (
         "handle",
         "openai",
         (
-            begin("Wire.receive"),
+            begin("SwappableSocket.receive"),
             *back("upstream:RealtimeSession._run_ws"),
             *calls("RealtimeSession._handle_conversion_item_added"),
             *calls("upstream:RealtimeSession._handle_conversion_item_added"),
             rests("_remote_chat_ctx", "Runner._over_one", _NEXT),
-            *calls("Runner._restore", "Connector.restore", "Connector._tell", "Edges.news_for"),
-            *calls("Told.news", "Told._news_of_items", "Told._updates"),
+            *calls(
+                "Runner._restore",
+                "Connector.restore",
+                "Connector._tell",
+                "ConnectionEvents.difference_for",
+            ),
+            *calls("ReplayState.difference", "ReplayState._new_items", "ReplayState._updates"),
+            *calls("Engine.history_events"),
         ),
-        "OpenAI issues no handles: every connection is told the whole record. What the server said "
-        "is kept in upstream's copy of it, which `Told` compares with what a connection knows.",
+        "OpenAI issues no handles: every connection is told the whole history. What the server "
+        "said is kept in upstream's copy of it, the mirror, which is compared with what a "
+        "connection knows.",
         most=12,
     ),
 )
@@ -248,18 +255,19 @@ DROP = (
         "drop",
         "openai",
         (
-            begin("Wire.receive"),
-            *back("upstream:RealtimeSession._run_ws"),
+            begin("SwappableSocket.receive"),
+            *back("upstream:RealtimeSession._run_ws", "Engine.run"),
             *_LOST,
-            *calls("Edges.begins", "Edges._connected"),
+            *calls("ConnectionEvents.on_connected", "ConnectionEvents._feed_connected"),
             sends("Connected", "Conversation._take"),
             *_ASKED,
-            *calls("Requests.redrive", "RealtimeSession.send_event"),
+            *calls("RealtimeSession.send_event"),
             *calls("upstream:RealtimeSession.send_event"),
             rests("_msg_ch", "upstream:RealtimeSession._run_ws", _QUEUED),
-            rests("", "Wire.receive", _ANSWER),
+            rests("", "SwappableSocket.receive", _ANSWER),
         ),
-        "`Wire` passes on what upstream's loop sends, so that the socket below it can be swapped.",
+        "`SwappableSocket` passes on what upstream's loop sends, so that the socket below it can "
+        "be swapped.",
         most=15,
     ),
 )
@@ -290,7 +298,7 @@ FRAME = (
             *calls("RealtimeSession.send_event", "upstream:RealtimeSession.send_event"),
             rests("_msg_ch", "upstream:RealtimeSession._run_ws", _QUEUED),
         ),
-        "Upstream's loop writes to the socket, through `Wire`.",
+        "Upstream's loop writes to the socket, through `SwappableSocket`.",
     ),
 )
 
@@ -317,9 +325,10 @@ GAP = (
             begin("RealtimeSession.push_audio"),
             *calls("Microphone.takes", "Microphone.missed", "GapAudio.keep"),
             rests("_gap", "Connector.serves", _NEXT),
-            *calls("Edges.begins", "Microphone.for_new_connection"),
-            *back("Edges.begins"),
-            *calls("Edges._push_again", "upstream:RealtimeSession.push_audio"),
+            *calls("ConnectionEvents.on_connected", "Microphone.for_new_connection"),
+            *back("ConnectionEvents.on_connected"),
+            *calls("ConnectionEvents._push_again", "Engine.push_audio"),
+            *calls("upstream:RealtimeSession.push_audio"),
             *calls("upstream:RealtimeSession._append_audio"),
             *calls("RealtimeSession.send_event", "upstream:RealtimeSession.send_event"),
             rests("_msg_ch", "upstream:RealtimeSession._run_ws", _QUEUED),

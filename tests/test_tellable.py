@@ -214,19 +214,19 @@ async def test_openai_is_told_less_where_we_cannot_tell_it_all(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fault of our own is no fault of the network: it is not dialled against for a minute."""
-    from livekit.plugins.resilient.openai.history import Told
+    from livekit.plugins.resilient.openai.history import ReplayState
 
     async with openai_session() as (server, session):
         await server.wait_for("session.updated")
         await session.update_chat_ctx(history(message("odd"), *[message("x") for _ in range(20)]))
-        real = getattr(Told, fault)
+        real = getattr(ReplayState, fault)
 
         def failing(told: Any, *given: Any) -> Any:
             if told._limit is None or told._limit > 5:
                 raise KeyError
             return real(told, *given)
 
-        monkeypatch.setattr(Told, fault, failing)
+        monkeypatch.setattr(ReplayState, fault, failing)
         began = asyncio.get_running_loop().time()
         await server.do(Abort())
         await server.wait_until(lambda: "the last" in server.session.texts("assistant"), what="it")

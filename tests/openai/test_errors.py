@@ -11,32 +11,32 @@ from yarl import URL
 from livekit.plugins.resilient.core.limits import LONGEST_PUT_OFF_S, REDRIVE_AFTER_S
 from livekit.plugins.resilient.openai.errors import (
     FailureStreak,
-    fate_of_close,
-    fate_of_error,
     final_refusal,
+    handling_of_close,
+    handling_of_error,
     retry_after_s,
 )
 
 
 @pytest.mark.parametrize(
-    ("code", "fate"),
+    ("code", "handling"),
     [
         ("response_cancel_not_active", "ignore"),
         ("conversation_already_has_active_response", "ask_again"),
         ("session_expired", "renew"),
-        ("rate_limit_exceeded", "put_off"),
-        ("inference_rate_limit_exceeded", "put_off"),
+        ("rate_limit_exceeded", "defer"),
+        ("inference_rate_limit_exceeded", "defer"),
         ("insufficient_quota", "report"),
         ("never_heard_of", "report"),
         (None, "report"),
     ],
 )
-def test_the_code_of_an_error_decides(code: str | None, fate: str) -> None:
-    assert fate_of_error(code) == fate
+def test_the_code_of_an_error_decides(code: str | None, handling: str) -> None:
+    assert handling_of_error(code) == handling
 
 
 @pytest.mark.parametrize(
-    ("code", "expired", "fate"),
+    ("code", "expired", "handling"),
     [
         (1001, False, "renew"),
         (1000, True, "renew"),
@@ -45,8 +45,8 @@ def test_the_code_of_an_error_decides(code: str | None, fate: str) -> None:
         (None, False, "report"),
     ],
 )
-def test_a_close_at_the_cap_is_a_renewal(code: int | None, expired: bool, fate: str) -> None:
-    assert fate_of_close(code, expired=expired) == fate
+def test_a_close_at_the_cap_is_a_renewal(code: int | None, expired: bool, handling: str) -> None:
+    assert handling_of_close(code, expired=expired) == handling
 
 
 def refused(status: int | None) -> APIConnectionError:

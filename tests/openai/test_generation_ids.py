@@ -40,7 +40,7 @@ async def speaking(
             asking = asyncio.ensure_future(call.generate_reply(instructions="Where is it?"))
             await server.wait_for(AUDIO, count=before + 3)
             await asyncio.sleep(0.05)
-            assert call.realtime_session._server_events.response_id == ids[-1]  # type: ignore[attr-defined]
+            assert call.realtime_session._parts.inbound.response_id == ids[-1]  # type: ignore[attr-defined]
             yield server, call, ids
             await asking
 

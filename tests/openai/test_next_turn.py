@@ -31,7 +31,7 @@ async def test_a_late_end_cuts_nothing(nth: int) -> None:
         async with HeadlessCall(model) as call:
             await call.generate_reply(instructions="tell", wait=False)
             await call.wait_heard(1.0)
-            events = call.realtime_session._server_events  # type: ignore[attr-defined]
+            events = call.realtime_session._parts.inbound  # type: ignore[attr-defined]
             late = {
                 "type": "response.done",
                 "event_id": "event_late",

@@ -10,7 +10,7 @@ from aiohttp import WSMessage, WSMsgType
 
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.openai.event_shapes import read_event
-from livekit.plugins.resilient.openai.websocket import Wire, end_within
+from livekit.plugins.resilient.openai.websocket import SwappableSocket, end_within
 
 
 class Socket:
@@ -40,8 +40,8 @@ class Socket:
         self.sent.append((kind, payload))
 
 
-def wire_of(socket: Socket, facts: list[f.Fact] | None = None) -> Wire:
-    return Wire(socket, (facts if facts is not None else []).append, lambda pong: None)
+def wire_of(socket: Socket, facts: list[f.Fact] | None = None) -> SwappableSocket:
+    return SwappableSocket(socket, (facts if facts is not None else []).append, lambda pong: None)
 
 
 def control(kind: WSMsgType, payload: bytes) -> WSMessage:

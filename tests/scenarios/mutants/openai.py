@@ -10,22 +10,22 @@ MUTANTS = (
         name="openai-history-is-not-told",
         sentence="A new connection is told the conversation.",
         module="openai.history",
-        old="        return [*self._news_of_settings(), *self._news_of_items()]\n",
-        new="        return [*self._news_of_settings()]\n",
+        old="        return [*self._new_settings(), *self._new_items()]\n",
+        new="        return [*self._new_settings()]\n",
     ),
     Mutant(
         name="openai-settings-are-not-told",
         sentence="A new connection is told instructions and tools.",
         module="openai.history",
-        old="        return [*self._news_of_settings(), *self._news_of_items()]\n",
-        new="        return [*self._news_of_items()]\n",
+        old="        return [*self._new_settings(), *self._new_items()]\n",
+        new="        return [*self._new_items()]\n",
     ),
     Mutant(
         name="openai-cut-reply-is-not-in-the-record",
         sentence="The next connection is told what was heard of a reply that a drop cut.",
         module="openai.mirror",
-        old="        if not isinstance(generation, _impl._ResponseGeneration):\n    ",
-        new="        if True:\n    ",
+        old="        if (reply := self._engine.open_reply) is None:\n            return\n",
+        new="        if (reply := self._engine.open_reply) is None or True:\n            return\n",
     ),
     Mutant(
         name="openai-refused-history-is-told-again",
@@ -45,7 +45,7 @@ MUTANTS = (
         name="openai-unconfirmed-item-is-lost",
         sentence="An item that a drop caught before the server had it goes to the next one.",
         module="openai.outbound",
-        old="        for one in pending:\n            self._fold(one)\n",
+        old="        for one in pending:\n            self._apply(one)\n",
         new="        for one in pending:\n            self._settle(one)\n",
     ),
     Mutant(
@@ -59,7 +59,7 @@ MUTANTS = (
         name="openai-blank-items-are-told",
         sentence="What the caller had begun to say is not told as a turn without words.",
         module="openai.history",
-        old="for item in self._session.chat_ctx.items if is_blank(item)}",
+        old="for item in self._engine.chat_ctx.items if is_blank(item)}",
         new="for item in () if is_blank(item)}",
     ),
     Mutant(
@@ -81,8 +81,8 @@ MUTANTS = (
         name="openai-expiry-is-a-failure",
         sentence="The session's cap costs no retry and no error.",
         module="openai.errors",
-        old='_CLOSES: dict[int, Fate] = {1001: "renew"}\n',
-        new="_CLOSES: dict[int, Fate] = {}\n",
+        old='_CLOSES: dict[int, Handling] = {1001: "renew"}\n',
+        new="_CLOSES: dict[int, Handling] = {}\n",
     ),
     Mutant(
         name="openai-expired-error-is-reported",
@@ -162,9 +162,10 @@ MUTANTS = (
         name="openai-harmless-errors-surface",
         sentence="An error that means nothing is not passed on.",
         module="openai.realtime",
-        old='        if fate == "report" or event_id in self._chat_ctx_event_futures:\n'
+        old="        if self._parts.dispatch.reported(event.error):\n"
         "            super()._handle_error(event)\n",
-        new='        if fate != "renew":\n'
+        new="        self._parts.dispatch.reported(event.error)\n"
+        "        if event.error.code != 'session_expired':\n"
         "            self._emit_error(llm.RealtimeError(event.error.message), recoverable=True)\n",
     ),
     Mutant(
@@ -224,7 +225,7 @@ MUTANTS = (
         name="openai-half-a-frame-is-heard-twice",
         sentence="What waits for a whole frame at a handover is not sent before it is sent again.",
         module="openai.connection_events",
-        old="        if unheard:\n            session._bstream.clear()\n",
+        old="        if unheard:\n            engine.drop_partial_audio()\n",
         new="",
     ),
     Mutant(
@@ -238,8 +239,8 @@ MUTANTS = (
         name="openai-handover-dial-may-take-for-ever",
         sentence="A dial beside the connection that serves is bounded.",
         module="openai.connection",
-        old="            socket = await within(self._session._create_ws_conn(), timeout_s)\n",
-        new="            socket = await self._session._create_ws_conn()\n",
+        old="            socket = await within(self._engine.dial(unheard=unheard), timeout_s)\n",
+        new="            socket = await self._engine.dial(unheard=unheard)\n",
     ),
     Mutant(
         name="openai-refused-overlap-is-tried-again",
@@ -269,7 +270,7 @@ MUTANTS = (
         name="openai-timeout-begins-in-an-outage",
         sentence="The time for a reply to begin does not start while there is no connection.",
         module="openai.requests",
-        old="        if self._session._wire is not None:\n            timer.resume()\n",
+        old="        if self._serving.connection is not None:\n            timer.resume()\n",
         new="        if True:\n            timer.resume()\n",
     ),
     Mutant(
@@ -298,9 +299,9 @@ MUTANTS = (
     Mutant(
         name="openai-repeated-call-runs-again",
         sentence="A call that comes twice runs once.",
-        module="openai.realtime",
-        old="        if _shorten_call_id(call_id) in self._called:\n            logger",
-        new="        if False:\n            logger",
+        module="openai.tools",
+        old="        if short_call_id(call_id) in self._called:\n",
+        new="        if False:\n",
     ),
     # Records
     Mutant(
@@ -321,14 +322,14 @@ MUTANTS = (
         name="openai-restored-item-is-not-corrected",
         sentence="A restored text is corrected to what was heard.",
         module="openai.mirror",
-        old="                self._session._replace_text(item_id, heard)\n",
+        old="                self._engine.replace_text(item_id, heard)\n",
         new="                pass\n",
     ),
     Mutant(
         name="openai-drop-does-not-flush",
         sentence="A dropped reply stops at once where the application wants that.",
         module="openai.connection_events",
-        old='        if cause is not None and session._resilience.playout_on_drop == "flush":\n',
+        old="        if cause is not None and self._flushes:\n",
         new="        if False:\n",
     ),
     Mutant(
@@ -338,7 +339,7 @@ MUTANTS = (
         old="        super().interrupt()\n",
         new="        super().interrupt()\n"
         '        for item_id in getattr(self._current_generation, "messages", ()):\n'
-        "            self._truncate(item_id, 0.1)\n",
+        "            self._engine.truncate_audio(item_id, 0.1)\n",
     ),
     # The end
     Mutant(
@@ -360,7 +361,7 @@ MUTANTS = (
         sentence="Hanging up does not wait for a dial.",
         module="openai.realtime",
         old="        await end_within(_CLOSE_WITHIN_S, super().aclose(), "
-        "self._main_atask, self._wire is None)\n",
+        "self._main_atask, is_idle)\n",
         new="        await super().aclose()\n",
     ),
 )

@@ -1,172 +1,216 @@
-"""What becomes of a session's state when a connection begins to serve, ends, or is replaced."""
+"""What becomes of a session's state when a connection begins to serve, is lost, or is replaced."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from livekit.agents import llm
-
-from .._vendor.openai import realtime_model as _impl
 from ..core import facts as f
 from ..events import AudioDropped, HandedOver, ReconnectMode
 
 if TYPE_CHECKING:
     from livekit import rtc
 
-    from .history import Event, Told
-    from .realtime import RealtimeSession
-    from .standby import Standby
-    from .websocket import Wire
+    from ..runtime.driver import Driver
+    from .engine import Engine
+    from .history import Event, ReplayState
+    from .inbound import InboundEvents
+    from .microphone import InputBuffer, Microphone
+    from .mirror import Mirror
+    from .outbound import SendQueue
+    from .replay_limit import ReplayLimit
+    from .requests import Requests
+    from .serving import Serving
+    from .standby import StandbyConnection
+    from .websocket import SwappableSocket
 
-__all__ = ["Edges"]
+__all__ = ["ConnectionEvents"]
 
 
-class Edges:
-    """The edges of one session's connections. Nothing here waits."""
+class ConnectionEvents:
+    """What each part of one session is told when its connections come and go. Nothing here waits.
 
-    def __init__(self, session: RealtimeSession) -> None:
-        self._session = session
-        self._moving = False
+    Args:
+        engine: Of the session, as all that follow.
+        driver: Gets the facts, and tells the application.
+        serving: Which connection serves.
+        inbound: What arrived.
+        mirror: What the provider knows.
+        requests: Replies that were asked for.
+        queue: What is sent.
+        microphone: Frames for a server that finds turns by itself.
+        input_buffer: Audio of an application that commits turns.
+        limit: How much a new connection is told.
+        playout_on_drop: See `ResilienceOptions`.
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        driver: Driver,
+        serving: Serving,
+        inbound: InboundEvents,
+        mirror: Mirror,
+        requests: Requests,
+        queue: SendQueue,
+        microphone: Microphone,
+        input_buffer: InputBuffer,
+        limit: ReplayLimit,
+        playout_on_drop: Literal["finish", "flush"],
+    ) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._serving = serving
+        self._inbound = inbound
+        self._mirror = mirror
+        self._requests = requests
+        self._queue = queue
+        self._microphone = microphone
+        self._input_buffer = input_buffer
+        self._limit = limit
+        self._flushes = playout_on_drop == "flush"
+        self._replacing = False
         self._sent_again = False
         self.risked_audio = False
         """Whether the connection that ended last was sent audio that the next one would be."""
 
-    def news_for(self, told: Told) -> list[Event]:
-        """What a new connection lacks, with the record complete. Call `told_all`, `begins` or
-        `gave_up` afterwards."""
-        session = self._session
-        # What this settles belongs in the record that is told.
-        session._reset_input_turn_state()
-        session._record.complete()
-        return told.news()
+    # -- while a new connection is told
 
-    def told_all(self) -> None:
-        """What `news_for` gave was sent to a connection beside the one that serves, or given up."""
-        self._session._record.told()
+    def difference_for(self, replay: ReplayState) -> list[Event]:
+        """What a new connection lacks, with the mirror complete. Call `replay_written`,
+        `on_connected` or `on_replay_failed` afterwards."""
+        # What this settles belongs in the mirror that is told.
+        self._engine.forget_turn()
+        self._mirror.complete()
+        return replay.difference()
 
-    def gave_up(self) -> None:
+    def replay_written(self) -> None:
+        """What `difference_for` gave was sent to a standby connection, or given up."""
+        self._mirror.told()
+
+    def on_replay_failed(self) -> None:
         """A new connection could not be told, and the next one is to know what came meanwhile."""
-        self._session._record.told()
-        self._session._outbox.fold()
+        self._mirror.told()
+        self._queue.apply_locally()
         self.risked_audio = False
 
     def leave_out_audio(self) -> None:
-        """What the ended connection was sent of the caller's audio is not sent again."""
+        """What the lost connection was sent of the caller's audio is not sent again."""
         # The microphone's own goes once a connection serves.
-        for event in self._session._requests.drop_queued(with_audio=True):
-            self._session._msg_ch.send_nowait(event)
+        for event in self._queue.drop_queued(with_audio=True):
+            self._engine.put_back(event)
 
-    def replayed(self) -> None:
+    def on_replayed(self) -> None:
         """A new connection was told what came before the drop."""
-        session = self._session
-        session._discarded_event_ids.clear()
-        session._close_current_generation()
-        session.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
+        self._engine.withdrawn.clear()
+        self._engine.close_reply()
+        self._engine.emit_reconnected()
 
-    def begins(self, wire: Wire) -> None:
+    # -- the three events
+
+    def on_connected(self, connection: SwappableSocket) -> None:
         """A connection serves; the one before it is gone."""
-        session, driver = self._session, self._session._driver
+        driver, microphone = self._driver, self._microphone
         now = driver.now
-        mode: ReconnectMode = "replayed" if session._record.replays_something else "fresh"
-        reconnected = session._connection_log.connected(now, mode)
-        session._wire = wire
-        session._record.told()
-        session._requests.release()
+        mode: ReconnectMode = "replayed" if self._mirror.replays_something else "fresh"
+        reconnected = self._serving.log.connected(now, mode)
+        self._serving.connection = connection
+        self._mirror.told()
+        self._requests.release()
         driver.tell(reconnected)
-        if self._moving:
-            self._moving = False
+        if self._replacing:
+            self._replacing = False
             driver.tell(HandedOver(now, overlapped=False))
-        if session._microphone.holds_utterance:
-            session._bstream.clear()  # its rest is part of the utterance
-        unheard = session._microphone.for_new_connection()
-        dropped_s = session._microphone.take_dropped_s()
-        if not session._replay_limit.with_audio:
+        if microphone.holds_utterance:
+            self._engine.drop_partial_audio()  # its rest is part of the utterance
+        unheard = microphone.for_new_connection()
+        dropped_s = microphone.take_dropped_s()
+        if not self._limit.with_audio:
             dropped_s += sum(frame.duration for frame in unheard)
             unheard = []
         self._sent_again = bool(unheard)
-        session._replay_limit.began(now)
+        self._limit.began(now)
         self._push_again(unheard)
         if dropped_s:
             driver.tell(AudioDropped(now, dropped_s))
-        self._connected()
+        self._feed_connected()
 
-    def ended(self, wire: Wire, cause: Exception | None, *, left: bool) -> None:
+    def on_lost(
+        self, connection: SwappableSocket, cause: Exception | None, *, replacing: bool
+    ) -> None:
         """The connection that served is gone.
 
         Args:
-            wire: It.
+            connection: It.
             cause: The error that ended it; None where we did, as planned.
-            left: Whether it is left for the next one.
+            replacing: Whether it is left for the next one.
         """
-        session, driver = self._session, self._session._driver
+        driver, requests, queue = self._driver, self._requests, self._queue
         now = driver.now
-        code = wire.close_code
-        self._moving = left and cause is None
-        session._wire = None
-        session._expired = False
-        session._requests.connection_ended()
-        session._requests.hold()
+        code = connection.close_code
+        self._replacing = replacing and cause is None
+        self._serving.connection = None
+        self._serving.expired = False
+        requests.connection_ended()
+        requests.hold()
         # Requests that were not sent do not follow the replay; the driver issues them again.
-        holds_utterance = session._microphone.holds_utterance
-        queued = session._requests.drop_queued(with_audio=holds_utterance)
-        uncommitted = session._input_buffer.for_new_connection()
+        holds_utterance = self._microphone.holds_utterance
+        queued = queue.drop_queued(with_audio=holds_utterance)
+        uncommitted = self._input_buffer.for_new_connection()
         self.risked_audio = self._sent_again or holds_utterance or bool(uncommitted)
         for event in [*uncommitted, *queued]:
-            _impl.RealtimeSession.send_event(session, event)
-        session._outbox.fold()
+            self._engine.enqueue(event)
+        queue.apply_locally()
         driver.feed(f.Disconnected(now))
-        if cause is not None and session._resilience.playout_on_drop == "flush":
-            session._record.flush()
-        session._server_events.connection_ended()
+        if cause is not None and self._flushes:
+            self._mirror.flush()
+        self._inbound.connection_ended()
         driver.tell(
-            session._connection_log.ended(
-                now, cause=cause, code=None if code is None else int(code)
-            )
+            self._serving.log.ended(now, cause=cause, code=None if code is None else int(code))
         )
 
-    def handed_over(self, standby: Standby) -> None:
+    def on_handed_over(self, standby: StandbyConnection) -> None:
         """Another connection took over, which knows all that the one before it knew."""
-        session, driver = self._session, self._session._driver
+        engine, driver, requests = self._engine, self._driver, self._requests
         now = driver.now
         for item_id in standby.refused:
-            if session._remote_chat_ctx.get(item_id) is not None:
-                session._remote_chat_ctx.delete(item_id)
-        session._expired = False
-        session._discarded_event_ids.clear()
-        session._requests.connection_ended()
-        session._replay_limit.began(now)
-        unheard = session._microphone.for_handover()
+            if engine.remote_items.get(item_id) is not None:
+                engine.remote_items.delete(item_id)
+        self._serving.expired = False
+        engine.withdrawn.clear()
+        requests.connection_ended()
+        self._limit.began(now)
+        unheard = self._microphone.for_handover()
         self._sent_again = bool(unheard)
         if unheard:
-            session._bstream.clear()
+            engine.drop_partial_audio()
         # What changed while the last of it was told, then what only the old connection was told.
-        session._record.keep_cut_reply()
-        queued = session._requests.drop_queued(with_audio=bool(unheard))
-        untold = standby.told.news()
-        session._record.leave_out(standby.told.left_out)
-        for news in untold:
-            session.send_event(news)
-        uncommitted = session._input_buffer.for_new_connection()
-        for event in [*session._outbox.unanswered(), *uncommitted, *queued]:
-            _impl.RealtimeSession.send_event(session, event)
+        self._mirror.keep_cut_reply()
+        queued = self._queue.drop_queued(with_audio=bool(unheard))
+        untold = standby.replay.difference()
+        self._mirror.leave_out(standby.replay.left_out)
+        for event in untold:
+            engine.send(event)
+        uncommitted = self._input_buffer.for_new_connection()
+        for waiting in [*self._queue.unanswered(), *uncommitted, *queued]:
+            engine.enqueue(waiting)
         self._push_again(unheard)
         if standby.request is None:
             driver.tell(HandedOver(now, overlapped=True))
         else:  # that is told of as what became of the hedge
-            session._report_connection_acquired(standby.dialled_in_s)
-        session._server_events.connection_ended()
-        self._connected(None if standby.request is None else standby.request.hedge_id)
-        session._close_current_generation()
-        session.emit("session_reconnected", llm.RealtimeSessionReconnectedEvent())
+            engine.report_dialled(standby.dialled_in_s)
+        self._inbound.connection_ended()
+        self._feed_connected(None if standby.request is None else standby.request.hedge_id)
+        engine.close_reply()
+        engine.emit_reconnected()
 
-    def _connected(self, hedge_id: str | None = None) -> None:
-        driver = self._session._driver
+    def _feed_connected(self, hedge_id: str | None = None) -> None:
+        driver = self._driver
         # A replayed session answers nothing by itself.
-        session = self._session
-        words_lost = session._server_events.words_lost or session._microphone.words_dropped
+        words_lost = self._inbound.words_lost or self._microphone.words_dropped
         driver.feed(f.Connected(driver.now, words_lost=words_lost, hedge_id=hedge_id))
 
     def _push_again(self, frames: list[rtc.AudioFrame]) -> None:
         for frame in frames:
-            self._session._microphone.sent(frame)
-            _impl.RealtimeSession.push_audio(self._session, frame)
+            self._microphone.sent(frame)
+            self._engine.push_audio(frame)

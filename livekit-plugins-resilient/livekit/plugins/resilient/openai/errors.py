@@ -13,28 +13,28 @@ from ..core.limits import LONGEST_PUT_OFF_S, REDRIVE_AFTER_S
 
 __all__ = [
     "FailureStreak",
-    "Fate",
+    "Handling",
     "error_of",
-    "fate_of_close",
-    "fate_of_error",
     "final_refusal",
+    "handling_of_close",
+    "handling_of_error",
     "is_complaint",
     "is_quota",
     "is_refusal",
     "retry_after_s",
 ]
 
-Fate: TypeAlias = Literal["ignore", "ask_again", "put_off", "renew", "report"]
+Handling: TypeAlias = Literal["ignore", "ask_again", "defer", "renew", "report"]
 """What becomes of an `error` event or a close.
 
 - "ignore": it means nothing for the call, and nobody is told.
 - "ask_again": the reply asked for comes after the one that is being spoken.
-- "put_off": the reply asked for comes after the wait that the server states.
+- "defer": the reply asked for comes after the wait that the server states.
 - "renew": the session is over as planned; a new one is no failure.
 - "report": upstream's way: fatal codes end the session, the others are recoverable errors.
 """
 
-_ERRORS: dict[str, Fate] = {
+_ERRORS: dict[str, Handling] = {
     # A reply ended before our cancellation came.
     "response_cancel_not_active": "ignore",
     # The server's turn detection committed the audio before us.
@@ -43,13 +43,13 @@ _ERRORS: dict[str, Fate] = {
     "item_delete_invalid_item_id": "ignore",
     "item_truncate_invalid_item_id": "ignore",
     "conversation_already_has_active_response": "ask_again",
-    "rate_limit_exceeded": "put_off",
-    "inference_rate_limit_exceeded": "put_off",
+    "rate_limit_exceeded": "defer",
+    "inference_rate_limit_exceeded": "defer",
     # Followed by a close with 1001 when a session is as old as the provider allows.
     "session_expired": "renew",
 }
 
-_CLOSES: dict[int, Fate] = {1001: "renew"}
+_CLOSES: dict[int, Handling] = {1001: "renew"}
 
 # A message was invalid, or too big: on a connection that was only told the conversation, that.
 _REFUSALS = frozenset({1007, 1009})
@@ -89,7 +89,7 @@ def error_of(response: Mapping[str, Any]) -> Mapping[str, Any]:
     return (details.get("error") or {}) if isinstance(details, Mapping) else {}
 
 
-def fate_of_error(code: str | None) -> Fate:
+def handling_of_error(code: str | None) -> Handling:
     """What becomes of an `error` event with this code."""
     return _ERRORS.get(code or "", "report")
 
@@ -115,7 +115,7 @@ def retry_after_s(error: Mapping[str, Any]) -> float | None:
     return min(60 * minutes + seconds + milliseconds / 1000, LONGEST_PUT_OFF_S)
 
 
-def fate_of_close(code: int | None, *, expired: bool) -> Fate:
+def handling_of_close(code: int | None, *, expired: bool) -> Handling:
     """What becomes of a connection that the server closed.
 
     Args:
@@ -132,7 +132,7 @@ def is_refusal(code: int | None) -> bool:
 
 def is_complaint(error: Mapping[str, Any]) -> bool:
     """Whether an `error` event says the same, where a close follows."""
-    return error.get("type") in _COMPLAINTS and fate_of_error(error.get("code")) == "report"
+    return error.get("type") in _COMPLAINTS and handling_of_error(error.get("code")) == "report"
 
 
 def final_refusal(

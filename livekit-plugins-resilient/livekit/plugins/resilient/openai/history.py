@@ -9,7 +9,6 @@ from livekit.agents import llm
 from livekit.agents.llm.remote_chat_context import RemoteChatContext
 from pydantic import BaseModel
 
-from .._vendor.openai import realtime_model as _impl
 from .._vendor.openai.utils import livekit_item_to_openai_item
 from ..runtime.log import logger
 from ..tellable import mended, sendable, tellable
@@ -18,9 +17,10 @@ from .replay_limit import answers_of, older_than_newest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .realtime import RealtimeSession
+    from .engine import Engine
+    from .mirror import Mirror
 
-__all__ = ["Event", "Told", "is_blank"]
+__all__ = ["Event", "ReplayState", "is_blank"]
 
 Event: TypeAlias = "dict[str, Any]"
 
@@ -30,13 +30,20 @@ _NOT_TOLD: dict[str, Any] = dict.fromkeys(
 )
 
 
-class Told:
-    """One connection's knowledge of the session, from nothing."""
+class ReplayState:
+    """One connection's knowledge of the session, from nothing.
 
-    def __init__(self, session: RealtimeSession) -> None:
-        self._session = session
-        # Later news are of items that this connection is to know.
-        self._limit = session._replay_limit.items
+    Args:
+        engine: Holds settings, tools and history.
+        mirror: Of the session.
+        limit: How many items of the history it is told, the newest; None for all. Whatever comes
+            later it is told as well.
+    """
+
+    def __init__(self, *, engine: Engine, mirror: Mirror, limit: int | None) -> None:
+        self._engine = engine
+        self._mirror = mirror
+        self._limit = limit
         self._left_out: set[str] | None = None
         self._blank: set[str] = set()
         self._settings: list[Event] = []
@@ -44,12 +51,12 @@ class Told:
         self.items = RemoteChatContext()
         """The history as this connection knows it."""
 
-    def news(self) -> list[Event]:
+    def difference(self) -> list[Event]:
         """The events that it lacks, as they go on the wire; they count as told from now on.
 
         What cannot be told is left out: it would be so on every connection.
         """
-        return [*self._news_of_settings(), *self._news_of_items()]
+        return [*self._new_settings(), *self._new_items()]
 
     @property
     def size(self) -> int:
@@ -66,13 +73,13 @@ class Told:
         if self.items.get(item_id) is not None:
             self.items.delete(item_id)
 
-    def _news_of_settings(self) -> list[Event]:
-        session = self._session
-        tools = session._tools.flatten()
-        makers: list[Callable[[], Any]] = [session._create_session_update_event]
+    def _new_settings(self) -> list[Event]:
+        engine = self._engine
+        tools = engine.tools
+        makers: list[Callable[[], Any]] = [engine.settings_event]
         if tools or self._told_tools:
             self._told_tools = True
-            makers.append(lambda: session._create_tools_update_event(tools))
+            makers.append(lambda: engine.tools_event(tools))
         events = [event for make in makers for event in self._made(make)]
         settings = [{**event, "event_id": None} for event in events]
         if settings == self._settings:
@@ -82,12 +89,12 @@ class Told:
 
     def _made(self, make: Callable[[], Any]) -> list[Event]:
         try:
-            return self._wire([make()])
+            return self._wire_form([make()])
         except Exception as e:
             logger.warning("settings cannot be told", extra={"error": type(e).__name__})
             return []
 
-    def _news_of_items(self) -> list[Event]:
+    def _new_items(self) -> list[Event]:
         history = self._history()
         try:
             events = self._updates(history)
@@ -96,50 +103,41 @@ class Told:
             self._leave_out_but(history)
             events = self._updates(history)
         if events:
-            self.items = _record_of(history)
+            self.items = _copy_of(history)
         return events
 
     def _updates(self, history: llm.ChatContext) -> list[Event]:
-        session = self._session
-        # Upstream compares with what its own record says that the server has.
-        record, session._remote_chat_ctx = session._remote_chat_ctx, self.items
-        try:
-            return self._wire(session._create_update_chat_ctx_events(history))
-        finally:
-            session._remote_chat_ctx = record
+        return self._wire_form(self._engine.history_events(history, self.items))
 
     def _told_alone(self, item: llm.ChatItem) -> None:
-        json.dumps(self._wire([livekit_item_to_openai_item(item)]))
+        json.dumps(self._wire_form([livekit_item_to_openai_item(item)]))
 
     def _leave_out_but(self, history: llm.ChatContext) -> None:
         kept = {item.id for item in history.items}
         self._left_out = {
-            item.id for item in self._session.chat_ctx.items if item.id not in kept
+            item.id for item in self._engine.chat_ctx.items if item.id not in kept
         } | (self._left_out or set())
-        unanswerable = answers_of(self._session.chat_ctx.items, self._left_out)
+        unanswerable = answers_of(self._engine.chat_ctx.items, self._left_out)
         self._left_out |= unanswerable
         history.items = [item for item in history.items if item.id not in unanswerable]
 
     def _history(self) -> llm.ChatContext:
-        history = self._session.chat_ctx.copy(**_NOT_TOLD)
+        history = self._engine.chat_ctx.copy(**_NOT_TOLD)
         if self._left_out is None:
             self._left_out = older_than_newest(history.items, self._limit)
-        self._left_out |= self._session._record.explanations
+        self._left_out |= self._mirror.explanations
         self._left_out |= answers_of(history.items, self._left_out)
-        self._blank = {item.id for item in self._session.chat_ctx.items if is_blank(item)}
+        self._blank = {item.id for item in self._engine.chat_ctx.items if is_blank(item)}
         history.items = [mended(item) for item in history.items if item.id not in self.left_out]
         return history
 
-    def _wire(self, events: Iterable[Any]) -> list[Event]:
-        opts = self._session._opts
-        legacy_azure = opts.is_azure and opts.api_version
+    def _wire_form(self, events: Iterable[Any]) -> list[Event]:
         wired: list[Event] = []
         for event in events:
             is_model = isinstance(event, BaseModel)
             told = event.model_dump(exclude_unset=True, by_alias=True) if is_model else event
             wired.append(sendable(told))
-            if legacy_azure:
-                _impl._normalize_azure_client_event(wired[-1])
+            self._engine.to_dialect(wired[-1])
         return wired
 
 
@@ -151,14 +149,14 @@ def is_blank(item: llm.ChatItem) -> bool:
     return isinstance(item, llm.ChatMessage) and not any(item.content)
 
 
-def _record_of(history: llm.ChatContext) -> RemoteChatContext:
-    """A record of its own: upstream goes on filling in the items of the one that it keeps."""
-    record = RemoteChatContext()
+def _copy_of(history: llm.ChatContext) -> RemoteChatContext:
+    """A copy of its own: upstream goes on filling in the items of the mirror."""
+    copy = RemoteChatContext()
     previous_id: str | None = None
     for item in history.items:
         kept = item.model_copy()
         if isinstance(kept, llm.ChatMessage):
             kept.content = list(kept.content)
-        record.insert(previous_id, kept)
+        copy.insert(previous_id, kept)
         previous_id = item.id
-    return record
+    return copy

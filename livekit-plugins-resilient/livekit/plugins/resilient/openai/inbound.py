@@ -1,4 +1,4 @@
-"""Turns OpenAI's server events into facts, and remembers what arrived of each reply."""
+"""What arrives: server events as facts, what arrived of each reply, and what is late for one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import error_of, retry_after_s
 if TYPE_CHECKING:
     from ..runtime.driver import Driver
 
-__all__ = ["ServerEvents"]
+__all__ = ["InboundEvents"]
 
 # The protocol's output audio: 16-bit mono at this rate. Four base64 characters carry three bytes.
 _SAMPLE_RATE = 24_000
@@ -31,7 +31,7 @@ _ENDINGS: dict[str, f.Ending] = {
 }
 
 
-class ServerEvents:
+class InboundEvents:
     """Follows the raw events of one session. Events of other types are a sign of life, no more.
 
     Args:

@@ -1,4 +1,4 @@
-"""Keeps upstream's record of the conversation complete and true for the next replay (R14)."""
+"""Keeps the mirror of the provider's items complete and true for the next replay (R14)."""
 
 from __future__ import annotations
 
@@ -6,28 +6,59 @@ from typing import TYPE_CHECKING
 
 from livekit.agents import llm
 
-from .._vendor.openai import realtime_model as _impl
 from ..core.playout import UNTRANSCRIBED
 from ..runtime.log import logger
 from .replay_limit import anchor_of, answers_of, place_after
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from openai.types.realtime import ConversationItem
 
-    from .realtime import RealtimeSession
+    from ..runtime.speaker import SpeakerWatch
+    from .engine import Engine
+    from .inbound import InboundEvents
+    from .serving import Serving
+    from .tools import ToolCalls
 
-__all__ = ["Record"]
+__all__ = ["Mirror"]
 
 
-class Record:
-    """The mirror of the server's items that upstream replays into a new connection.
+class Mirror:
+    """Upstream's copy of the provider's items, from which a new connection is told the history.
 
     Without a connection the mirror is what the next one is to be told. From the replay on it is
     what the server was told, confirmed or not; what changes then is sent behind the replay.
+
+    Args:
+        engine: Holds the items.
+        serving: Tells whether a connection serves.
+        inbound: Knows what arrived of each reply.
+        tools: The calls of the session.
+        speaker: Knows what of it was played.
+        on_cut: Called with the id of a message of which not everything is heard, and what is, for
+            the `AgentSession`'s transcript.
+        rate_cps: How fast an untimed transcript is spoken, in characters a second.
     """
 
-    def __init__(self, session: RealtimeSession) -> None:
-        self._session = session
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        serving: Serving,
+        inbound: InboundEvents,
+        tools: ToolCalls,
+        speaker: SpeakerWatch,
+        on_cut: Callable[[str, str], None],
+        rate_cps: float,
+    ) -> None:
+        self._engine = engine
+        self._serving = serving
+        self._inbound = inbound
+        self._tool_calls = tools
+        self._speaker = speaker
+        self._on_cut = on_cut
+        self._rate_cps = rate_cps
         # What the last replay restored: as text, whatever it was before.
         self._replayed: frozenset[str] = frozenset()
         # What the caller heard of messages that were cut and whose response is still open.
@@ -58,7 +89,7 @@ class Record:
         except Exception as e:
             # Without these words the next connection knows less; without that there is none.
             logger.error("a cut reply could not be kept", extra={"error": type(e).__name__})
-        items = self._session._remote_chat_ctx.to_chat_ctx().items
+        items = self._engine.remote_items.to_chat_ctx().items
         self._replayed = frozenset(item.id for item in items)
         self.explanations &= self._replayed
         self._told = {}
@@ -76,8 +107,8 @@ class Record:
     def refused(self, event_id: str) -> None:
         """The server refused an event; what it was not told must not be taken for known."""
         item_id = self._told.pop(event_id, None)
-        if item_id is not None and self._session._remote_chat_ctx.get(item_id) is not None:
-            self._session._remote_chat_ctx.delete(item_id)
+        if item_id is not None and self._engine.remote_items.get(item_id) is not None:
+            self._engine.remote_items.delete(item_id)
 
     # -- what the connection is not told
 
@@ -88,9 +119,9 @@ class Record:
             if (
                 item.id in item_ids
                 and item.type == "function_call_output"
-                and self._session._waits_for(item.call_id)
+                and self._tool_calls.waits_for(item.call_id)
             ):
-                self._session._tool_answered(item.call_id)
+                self._tool_calls.answered(item.call_id)
 
     def leaves_out(self, item_id: str, item: llm.ChatItem | None) -> bool:
         """Whether what becomes of an item is no business of the connection's: it does not know the
@@ -103,7 +134,7 @@ class Record:
             and item.id in answers_of([*self._items, item], self._left_out)
         ):
             self._left_out.add(item.id)
-            self._session._tool_answered(item.call_id)
+            self._tool_calls.answered(item.call_id)
         return item_id in self._left_out
 
     def anchor_of(self, item_id: str) -> str | None:
@@ -116,19 +147,19 @@ class Record:
 
     @property
     def _items(self) -> list[llm.ChatItem]:
-        return self._session._remote_chat_ctx.to_chat_ctx().items
+        return self._engine.remote_items.to_chat_ctx().items
 
     # -- what the server confirms
 
     def knows(self, item_id: str) -> bool:
         """Whether the mirror holds an item."""
-        return self._session._remote_chat_ctx.get(item_id) is not None
+        return self._engine.remote_items.get(item_id) is not None
 
     def added(self, item: ConversationItem) -> None:
         """The server put an item of its own into the conversation."""
         if item.type == "message" and item.role == "system":
             self.explanations.add(item.id or "")
-        response_id = self._session._server_events.response_id
+        response_id = self._inbound.response_id
         if response_id is None:
             return
         if item.type == "function_call":
@@ -145,16 +176,16 @@ class Record:
             Whether that is all there is to do: False where the connection that serves still holds
             the message's audio, which is then to be truncated or deleted there.
         """
-        if self._session._in_gap and not self.replaying:
+        if self._serving.in_gap and not self.replaying:
             self._put(item_id, heard)
             return True
         if item_id in self._replayed:
             if not self.knows(item_id):
                 return True
             if heard:
-                self._session._replace_text(item_id, heard)
+                self._engine.replace_text(item_id, heard)
             else:
-                self._session._delete_item(item_id)
+                self._engine.delete_item(item_id)
             return True
         self._cuts[item_id] = heard
         if heard and self.knows(item_id):
@@ -166,33 +197,33 @@ class Record:
         if self.cut(item_id, "") or not self.knows(item_id):
             return
         # Not later, or an update of the context in between deletes it a second time.
-        self._session._remote_chat_ctx.delete(item_id)
-        self._session._delete_item(item_id)
+        self._engine.remote_items.delete(item_id)
+        self._engine.delete_item(item_id)
 
     def forget_after(self, item_id: str) -> None:
         """Take back the messages that follow one in its response: they will not be played."""
-        events = self._session._server_events
+        events = self._inbound
         self._forget_unplayed(events.after(item_id))
         if events.response_id is not None and item_id in events.messages_of(events.response_id):
             self._over = events.response_id
 
     def response_is_over(self, response_id: str) -> None:
         """The `AgentSession` plays nothing more of a response, and may have played nothing."""
-        self._forget_unplayed(self._session._server_events.messages_of(response_id))
-        if response_id == self._session._server_events.response_id:
+        self._forget_unplayed(self._inbound.messages_of(response_id))
+        if response_id == self._inbound.response_id:
             self._over = response_id
 
     def ends_here(self, response_id: str) -> None:
         """No more of a response is taken: what the server sends on is taken back there."""
         self._over = response_id
-        for item_id in self._session._server_events.messages_of(response_id):
-            progress = self._session._server_events.progress_of(item_id)
+        for item_id in self._inbound.messages_of(response_id):
+            progress = self._inbound.progress_of(item_id)
             if progress is not None and progress.audio_s and not progress.is_complete:
-                self._session._truncate(item_id, progress.audio_s)
+                self._engine.truncate_audio(item_id, progress.audio_s)
 
     def _forget_unplayed(self, item_ids: list[str]) -> None:
         for item_id in item_ids:
-            if not self._session._speaker.has_begun(item_id):
+            if not self._speaker.has_begun(item_id):
                 self.forget(item_id)
 
     def played_to_its_end(self, item_id: str) -> None:
@@ -200,12 +231,12 @@ class Record:
 
         It takes no notice of messages that it did not begin: the caller cut in before them.
         """
-        if self._session._server_events.progress_of(item_id) is not None:
+        if self._inbound.progress_of(item_id) is not None:
             self.forget_after(item_id)
 
     def flush(self) -> None:
         """Stop what is playing, and end both records there; call it after a drop."""
-        events, speaker = self._session._server_events, self._session._speaker
+        events, speaker = self._inbound, self._speaker
         response_id = events.response_id
         for item_id in events.messages_of(response_id) if response_id is not None else ():
             if not speaker.has_sounded(item_id):
@@ -213,18 +244,17 @@ class Record:
         speaker.flush(response_id, self._stopped)
 
     def _stopped(self, item_id: str, heard_s: float) -> None:
-        progress = self._session._server_events.progress_of(item_id)
+        progress = self._inbound.progress_of(item_id)
         if progress is not None and progress.audio_s:
-            heard = progress.heard(self._session._resilience.speech_rate_cps, heard_s)
-            self._session._agent_record.cut(item_id, heard)
+            heard = progress.heard(self._rate_cps, heard_s)
+            self._on_cut(item_id, heard)
             self.cut(item_id, heard)
 
     def response_ends(self) -> None:
         """A response is done: upstream adds its transcripts to the mirror now."""
-        generation = self._session._current_generation
-        if isinstance(generation, _impl._ResponseGeneration):
-            for item_id, message in generation.messages.items():
-                node = self._session._remote_chat_ctx.get(item_id)
+        if (reply := self._engine.open_reply) is not None:
+            for item_id, message in reply.messages.items():
+                node = self._engine.remote_items.get(item_id)
                 if node is not None and node.item.type == "message":
                     node.item.content = []
                     message.audio_transcript = self._cuts.get(item_id, message.audio_transcript)
@@ -232,44 +262,43 @@ class Record:
         self._calls.clear()
 
     def keep_cut_reply(self) -> None:
-        """Put what the open reply said so far into the record, and leave out its open calls.
+        """Put what the open reply said so far into the mirror, and leave out its open calls.
 
         Upstream fills in a reply's text when its response is done, so a reply that was cut is
         an empty item, and the replay leaves empty items out.
         """
-        generation = self._session._current_generation
-        if not isinstance(generation, _impl._ResponseGeneration):
+        if (reply := self._engine.open_reply) is None:
             return
-        for item_id, message in generation.messages.items():
+        for item_id, message in reply.messages.items():
             if item_id in self._cuts:
                 self._put(item_id, self._cuts[item_id])
                 continue
             heard, whole = self._text_of(item_id)
             self._put(item_id, heard)
             if not whole:
-                self._session._agent_record.cut(item_id, heard)
+                self._on_cut(item_id, heard)
             if heard == UNTRANSCRIBED and not message.text_ch.closed:
                 # Without text a message is not recorded at all.
                 message.text_ch.send_nowait(heard)
         for item_id, call_id in self._calls.items():
             # Its arguments never came to their end, so no tool ran and no result will come.
-            if call_id not in self._session._called:
+            if not self._tool_calls.has_begun(call_id):
                 self._put(item_id, "")
         self._cuts.clear()
         self._calls.clear()
 
     def _text_of(self, item_id: str) -> tuple[str, bool]:
         """What the caller hears of a message of which no more will come; whether that is all."""
-        progress = self._session._server_events.progress_of(item_id)
+        progress = self._inbound.progress_of(item_id)
         if progress is None:
             return "", True
-        if not self._session._realtime_model.capabilities.audio_output:
+        if not self._engine.speaks:
             return progress.text, True  # somebody else speaks it, to its end
-        return progress.heard(self._session._resilience.speech_rate_cps), progress.is_complete
+        return progress.heard(self._rate_cps), progress.is_complete
 
     def _put(self, item_id: str, text: str) -> None:
         """Have the mirror hold exactly `text` for a message; without text, not the item at all."""
-        mirror = self._session._remote_chat_ctx
+        mirror = self._engine.remote_items
         node = mirror.get(item_id)
         if not text:
             if node is not None:

@@ -10,46 +10,52 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from livekit.agents import llm
 
 from ..core import facts as f
 from ..core.limits import OPENAI_REPLY_TIMEOUT_S, TIMES_PUT_OFF, TRACKED_GENERATIONS
-from ..runtime.queues import drain
 from ..runtime.reply_timer import ReplyTimer
 from .errors import retry_after_s
-from .websocket import asks_for_reply, brings_audio, dies_with_connection
+from .outbound import asks_for_reply, dies_with_connection
 
 if TYPE_CHECKING:
-    from openai.types.realtime import RealtimeClientEvent, RealtimeError
+    from openai.types.realtime import RealtimeError
 
-    from .realtime import RealtimeSession
+    from ..runtime.driver import Driver, HedgeRequest
+    from .engine import ClientEvent, Engine, ReplyFuture
+    from .serving import Serving
 
-__all__ = ["ReplyFuture", "Requests"]
-
-ReplyFuture: TypeAlias = "asyncio.Future[llm.GenerationCreatedEvent]"
-RequestEvent: TypeAlias = "RealtimeClientEvent | dict[str, Any]"
+__all__ = ["Requests"]
 
 
 class Requests:
-    """The requests of one session. Reads and writes upstream's table of their futures."""
+    """The requests of one session. Reads and writes upstream's table of their futures.
 
-    def __init__(self, session: RealtimeSession) -> None:
-        self._session = session
+    Args:
+        engine: Holds that table, and sends.
+        driver: Of the session.
+        serving: Tells whether a connection serves.
+    """
+
+    def __init__(self, *, engine: Engine, driver: Driver, serving: Serving) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._serving = serving
         # What `generate_reply` sent, by its event id, and the futures that a drop caught.
         self._composing = False
-        self._sent: dict[str, RequestEvent] = {}
+        self._sent: dict[str, ClientEvent] = {}
         self._held: dict[str, ReplyFuture] = {}
         # The newest whose reply began, which may still come to nothing.
-        self._begun: dict[str, RequestEvent] = {}
+        self._begun: dict[str, ClientEvent] = {}
         # What the server was asked for and has not answered, in order; whether it is a re-drive.
         self._unanswered: dict[str, bool] = {}
         # What a running response kept from being answered, until that is over; likewise.
         self._refused: dict[str, bool] = {}
         # Requests that the server wants later, from when on, and what sends them then.
-        self._times_put_off: Counter[str] = Counter()
-        self._put_off_until: dict[str, float] = {}
+        self._deferrals: Counter[str] = Counter()
+        self._deferred_until: dict[str, float] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         # The time in which a reply must begin, by request.
         self._timeouts: dict[str, ReplyTimer] = {}
@@ -62,16 +68,16 @@ class Requests:
         finally:
             self._composing = False
         request_id = next(reversed(self._sent))
-        if self._session._main_atask.done():
+        if self._engine.is_over:
             future.set_exception(llm.RealtimeError("the session is over"))
-        elif self._session._in_gap:
+        elif self._serving.in_gap:
             self._held[request_id] = future
-        driver = self._session._driver
+        driver = self._driver
         driver.feed(f.ReplyRequested(driver.now, request_id))
         future.add_done_callback(partial(self._done, request_id))
         return future
 
-    def takes(self, event: RequestEvent) -> bool:
+    def takes(self, event: ClientEvent) -> bool:
         """Note an event that is about to be queued; False keeps it from following a replay."""
         if self._composing and asks_for_reply(event):
             event_id = event["event_id"] if isinstance(event, dict) else event.event_id
@@ -79,14 +85,14 @@ class Requests:
             self._sent[event_id] = event
             self._unanswered[event_id] = False
         # The driver issues requests on the next connection.
-        return not (self._session._in_gap and dies_with_connection(event))
+        return not (self._serving.in_gap and dies_with_connection(event))
 
     def start_timer(self, on_due: Callable[[], None]) -> ReplyTimer:
         """Begin the time-out of the request that is being made."""
         self._timeouts[next(reversed(self._sent))] = timer = ReplyTimer(
             OPENAI_REPLY_TIMEOUT_S, on_due
         )
-        if self._session._wire is not None:
+        if self._serving.connection is not None:
             timer.resume()
         return timer
 
@@ -95,31 +101,19 @@ class Requests:
         when the replay is through."""
         for timer in self._timeouts.values():
             timer.pause()
-        pending = self._session._response_created_futures
+        pending = self._engine.requests
         self._held.update(pending)
         pending.clear()
 
     def release(self) -> None:
         """A connection serves again: what was held can be answered."""
         held, self._held = self._held, {}
-        self._session._response_created_futures.update(
+        self._engine.requests.update(
             {key: future for key, future in held.items() if not future.done()}
         )
         for request_id, timer in self._timeouts.items():
             if not self._waits(request_id):
                 timer.resume()
-
-    def drop_queued(self, *, with_audio: bool) -> list[RealtimeClientEvent | dict[str, Any]]:
-        """Empty the queue of a lost connection; returns what the next one is to be sent.
-
-        Args:
-            with_audio: Microphone audio is dropped too, because it is sent another way.
-        """
-        return [
-            event
-            for event in drain(self._session._msg_ch)
-            if not dies_with_connection(event) and not (with_audio and brings_audio(event))
-        ]
 
     def reissue(self, request_id: str) -> None:
         """Send a request again, on another connection or once the server is willing, unless it
@@ -127,27 +121,46 @@ class Requests:
         if request_id in self._sent:
             if self._waits(request_id):
                 self._send_later(request_id)
-                driver = self._session._driver
-                left_s = self._put_off_until[request_id] - driver.now
+                driver = self._driver
+                left_s = self._deferred_until[request_id] - driver.now
                 driver.feed(f.WaitStated(driver.now, left_s))
             else:
                 # The last connection may have taken most of the time to prove dead.
                 self._ask(request_id, OPENAI_REPLY_TIMEOUT_S / 2)
         elif request_id in self._begun:
-            self.redrive(request_id, self._begun[request_id])
+            self._engine.send(self._unheld(request_id, self._begun[request_id]))
 
     def _ask(self, request_id: str, time_s: float) -> None:
         self._unanswered[request_id] = False
         self._timeouts[request_id].resume(time_s)
-        self._session.send_event(self._sent[request_id])
+        self._engine.send(self._sent[request_id])
 
-    def redrive(self, redrive_id: str, event: RealtimeClientEvent | dict[str, Any]) -> None:
-        """Ask for a reply for which no future of the application waits."""
-        self._session._discarded_event_ids.discard(redrive_id)  # taken back before
+    def redriving(self, redrive_id: str, instructions: str) -> ClientEvent:
+        """The event that asks for a reply that the application did not ask for; it is sent now."""
+        return self._unheld(redrive_id, self._asking_for(redrive_id, instructions))
+
+    def beside(self, request: HedgeRequest) -> list[dict[str, Any]]:
+        """The events by which another connection is asked for what is owed."""
+        if not request.request_ids:
+            return [self._asking_for(request.hedge_id, request.instructions)]
+        events = [self._event_of(request_id) for request_id in request.request_ids]
+        return [event for event in events if event is not None]
+
+    def _asking_for(self, redrive_id: str, instructions: str) -> dict[str, Any]:
+        if self._engine.instructions:
+            # A response's instructions replace the session's.
+            instructions = f"{self._engine.instructions}\n{instructions}"
+        # The server echoes the metadata, which tells this response from others.
+        response = {"instructions": instructions, "metadata": {"client_event_id": redrive_id}}
+        return {"type": "response.create", "event_id": redrive_id, "response": response}
+
+    def _unheld(self, redrive_id: str, event: ClientEvent) -> ClientEvent:
+        """Note a request for which no future of the application waits, and which is sent now."""
+        self._engine.withdrawn.discard(redrive_id)  # taken back before
         self._unanswered[redrive_id] = True
-        self._session.send_event(event)
+        return event
 
-    def event_of(self, request_id: str) -> dict[str, Any] | None:
+    def _event_of(self, request_id: str) -> dict[str, Any] | None:
         """The event that made a request, as it goes on the wire; None for one that was settled."""
         event = self._sent.get(request_id) or self._begun.get(request_id)
         if event is None or isinstance(event, dict):
@@ -163,7 +176,7 @@ class Requests:
     def caller_speaks(self) -> None:
         """A re-drive whose response has not begun would talk over the caller, and keep the server
         from answering what they say."""
-        driver = self._session._driver
+        driver = self._driver
         for redrive_id in [key for key, redrives in self._unanswered.items() if redrives]:
             self.take_back(redrive_id)
             driver.feed(f.ReplyRefused(driver.now, redrive_id))
@@ -173,21 +186,21 @@ class Requests:
         self._unanswered.pop(redrive_id, None)
         self._refused.pop(redrive_id, None)
         # Upstream cancels the response when it begins.
-        self._session._discarded_event_ids.add(redrive_id)
+        self._engine.withdrawn.add(redrive_id)
 
     def refused(self, event_id: str | None) -> None:
         """The server did not answer a request, or the caller, because a response was running."""
-        driver = self._session._driver
+        driver = self._driver
         if (request_id := self._meant_by(event_id)) is not None:
             self._refused[request_id] = self._unanswered.pop(request_id)
             self._pause(request_id)
         elif event_id is None:
             driver.feed(f.ReplyRefused(driver.now, None))
 
-    def put_off(self, error: RealtimeError) -> bool:
+    def defer(self, error: RealtimeError) -> bool:
         """The server wants a request later; False where it does not get it, or it is none. The
         error names it then, so that upstream has it fail."""
-        request_id, driver = self._meant_by(error.event_id), self._session._driver
+        request_id, driver = self._meant_by(error.event_id), self._driver
         wait_s = retry_after_s({"code": error.code, "message": error.message})
         if wait_s is None:
             return False
@@ -200,29 +213,29 @@ class Requests:
         if self._unanswered.pop(request_id):
             driver.feed(f.ReplyRefused(driver.now, request_id, wait_s))
             return True
-        if self._times_put_off[request_id] >= TIMES_PUT_OFF:
+        if self._deferrals[request_id] >= TIMES_PUT_OFF:
             error.event_id = request_id
             return False
-        self._times_put_off[request_id] += 1
-        self._put_off_until[request_id] = driver.now + wait_s
+        self._deferrals[request_id] += 1
+        self._deferred_until[request_id] = driver.now + wait_s
         self._pause(request_id)
         self._send_later(request_id)
         return True
 
     def _waits(self, request_id: str) -> bool:
         """Whether the wait that the server stated is not over."""
-        until = self._put_off_until.get(request_id)
-        return until is not None and self._session._driver.now < until
+        until = self._deferred_until.get(request_id)
+        return until is not None and self._driver.now < until
 
     def _send_later(self, request_id: str) -> None:
         loop = asyncio.get_running_loop()
         if (timer := self._timers.get(request_id)) is not None:
             timer.cancel()
-        until = self._put_off_until[request_id]
+        until = self._deferred_until[request_id]
         self._timers[request_id] = loop.call_at(until, self._wait_is_over, request_id)
 
     def _wait_is_over(self, request_id: str) -> None:
-        del self._timers[request_id], self._put_off_until[request_id]
+        del self._timers[request_id], self._deferred_until[request_id]
         self._ask(request_id, OPENAI_REPLY_TIMEOUT_S)
 
     def _pause(self, request_id: str) -> None:
@@ -238,7 +251,7 @@ class Requests:
 
     def response_ended(self) -> None:
         """No response runs any more, so what was refused for it is asked again."""
-        driver = self._session._driver
+        driver = self._driver
         refused, self._refused = self._refused, {}
         for request_id, redrives in refused.items():
             if redrives:
@@ -270,12 +283,12 @@ class Requests:
         event = self._sent.pop(request_id)
         self._unanswered.pop(request_id, None)
         self._refused.pop(request_id, None)
-        self._times_put_off.pop(request_id, None)
-        self._put_off_until.pop(request_id, None)
+        self._deferrals.pop(request_id, None)
+        self._deferred_until.pop(request_id, None)
         self._timeouts.pop(request_id, None)
         if (timer := self._timers.pop(request_id, None)) is not None:
             timer.cancel()
-        driver = self._session._driver
+        driver = self._driver
         if future.cancelled():
             driver.feed(f.ReplyCancelled(driver.now, request_id))
         elif future.exception() is not None:

@@ -13,15 +13,16 @@ from livekit.agents import APIConnectionError
 from ..core.limits import POISONED_WITHIN_S
 from ..runtime.awake import within
 from .errors import error_of, is_complaint, is_refusal
-from .history import Event, Told
 from .pings import Pings
 from .websocket import ENDS, abort_socket, close_socket, read
 
 if TYPE_CHECKING:
-    from ..runtime.driver import HedgeRequest
-    from .realtime import RealtimeSession
+    from collections.abc import Callable
 
-__all__ = ["NoAnswerError", "Standby"]
+    from ..runtime.driver import HedgeRequest
+    from .history import Event, ReplayState
+
+__all__ = ["NoAnswerError", "StandbyConnection"]
 
 # First output of a response: Azure's older API has names of its own.
 _OUTPUT = frozenset(
@@ -49,33 +50,34 @@ class NoAnswerError(APIConnectionError):
         self.refusal = refusal
 
 
-class Standby:
+class StandbyConnection:
     """Reads its socket from the start, so that pings are answered and answers are counted.
 
-    Call `tell` until it has no news, then hand it to `Wire.switch`, or `close` it.
+    Call `send` until `replay` has no difference left, then hand it to `SwappableSocket.switch`, or
+    `close` it.
 
     Args:
-        session: Whose connection it is to become.
         socket: Just dialled.
+        replay: Of this connection, which was told nothing yet.
         dialled_in_s: Seconds that it took.
-        unheard: Whether the application is to notice nothing of it.
+        on_sent: Called with each event of the session that it is sent; None for a connection of
+            which the application is to notice nothing.
     """
 
     def __init__(
         self,
-        session: RealtimeSession,
-        socket: Any,
-        dialled_in_s: float = 0.0,
         *,
-        unheard: bool = False,
+        socket: Any,
+        replay: ReplayState,
+        dialled_in_s: float,
+        on_sent: Callable[[Event], None] | None,
     ) -> None:
         self.socket = socket
-        self.told = Told(session)
+        self.dialled_in_s = dialled_in_s
+        self.replay = replay
         self.refused: list[str] = []
         """Items that the server would not have."""
-        self._session = session
-        self._unheard = unheard
-        self.dialled_in_s = dialled_in_s
+        self._on_sent = on_sent
         self._arrived: deque[WSMessage] = deque()
         self._pending: dict[str, Event] = {}
         self._settled = asyncio.Event()
@@ -92,13 +94,14 @@ class Standby:
         self._reader = asyncio.create_task(self._read(), name="resilient-openai-standby")
 
     async def send(self, events: list[Event]) -> None:
-        """Send what `told.news()` gave, without waiting for answers.
+        """Send what `replay.difference()` gave, without waiting for answers.
 
         Raises:
             APIConnectionError: The connection is lost.
         """
-        for event in () if self._unheard else events:
-            self._session.emit("openai_client_event_queued", event)
+        if self._on_sent is not None:
+            for event in events:
+                self._on_sent(event)
         await self._write(events)
 
     async def _write(self, events: list[Event]) -> None:
@@ -158,7 +161,7 @@ class Standby:
         return bool(self._arrived)
 
     def abort(self) -> None:
-        """As `Wire.abort`."""
+        """As `SwappableSocket.abort`."""
         abort_socket(self.socket)
 
     async def close(self) -> None:
@@ -187,10 +190,10 @@ class Standby:
             event = read(message) if message.type is WSMsgType.TEXT else None
             if event is None:
                 continue
-            told = json.loads(event.data)
-            if not self._answers(told):
+            received = json.loads(event.data)
+            if not self._answers(received):
                 self._arrived.append(event)
-                self._look_for_output(told)
+                self._look_for_output(received)
             self._settle()
 
     def _ended(self) -> None:
@@ -230,7 +233,7 @@ class Standby:
                 if sent is None:
                     return False
                 if sent["type"] == "conversation.item.create":
-                    self.told.refused(sent["item"]["id"])
+                    self.replay.refused(sent["item"]["id"])
                     self.refused.append(sent["item"]["id"])
                 elif sent["type"] == "response.create":
                     self._refusal = event["error"]
@@ -241,7 +244,7 @@ class Standby:
 
     def _knows(self, item_id: Any) -> bool:
         """Whether it was told of an item, or refused it; others are of its own reply."""
-        return item_id in self.refused or self.told.items.get(item_id or "") is not None
+        return item_id in self.refused or self.replay.items.get(item_id or "") is not None
 
     def _take(self, answered: Any) -> None:
         for event_id, sent in self._pending.items():

@@ -1,5 +1,5 @@
-"""The socket as upstream's loops see it: strange messages skipped, and another socket put
-in its place while they run."""
+"""A connection whose socket can be swapped while upstream's loops run on it, and which skips what
+is no event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 import socket
 from collections import deque
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import aiohttp
 from livekit.agents import APIConnectionError
@@ -22,21 +22,14 @@ from .pings import Pings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from openai.types.realtime import RealtimeClientEvent
-
-    from .standby import Standby
-
 __all__ = [
     "ENDS",
-    "LeftSocket",
-    "Wire",
+    "ReplacedSocket",
+    "Successor",
+    "SwappableSocket",
     "abort_socket",
-    "asks_for_reply",
-    "brings_audio",
     "close_socket",
-    "dies_with_connection",
     "end_within",
-    "is_line",
     "read",
 ]
 
@@ -49,7 +42,18 @@ _DATA = frozenset({aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY})
 _CLOSE_ANSWER_S = 0.5
 
 
-class Wire:
+class Successor(Protocol):
+    """A connection that can take the place of one that serves."""
+
+    @property
+    def socket(self) -> Any:
+        """The WebSocket itself."""
+
+    async def stop(self) -> list[aiohttp.WSMessage]:
+        """Read no more; returns what was read and upstream is to see."""
+
+
+class SwappableSocket:
     """Stands in for one `aiohttp.ClientWebSocketResponse`; everything else is passed through.
 
     Args:
@@ -65,7 +69,7 @@ class Wire:
         self._feed = feed
         self._on_sign = on_sign
         self._pings = Pings(self._ponged)
-        self._successor: Standby | None = None
+        self._successor: Successor | None = None
         self._waiting: deque[aiohttp.WSMessage] = deque()
         self.received = 0
         """Messages that came."""
@@ -139,12 +143,12 @@ class Wire:
         while (await self._socket.receive()).type not in ENDS:
             pass
 
-    def switch(self, standby: Standby) -> LeftSocket:
+    def switch(self, successor: Successor) -> ReplacedSocket:
         """Go on with another socket; returns the old one, which the caller closes."""
-        old, self._socket = self._socket, standby.socket
+        old, self._socket = self._socket, successor.socket
         self._waiting.clear()
-        self._successor = standby
-        return LeftSocket(old)
+        self._successor = successor
+        return ReplacedSocket(old)
 
     def abort(self) -> None:
         """End the connection without waiting for the server, which may not answer any more."""
@@ -155,7 +159,7 @@ class Wire:
         await close_socket(self._socket)
 
 
-class LeftSocket:
+class ReplacedSocket:
     """A socket that another took the place of, to be closed."""
 
     has_answered = True
@@ -164,11 +168,11 @@ class LeftSocket:
         self._socket = connected
 
     def abort(self) -> None:
-        """As `Wire.abort`."""
+        """As `SwappableSocket.abort`."""
         abort_socket(self._socket)
 
     async def close(self) -> None:
-        """As `Wire.close`."""
+        """As `SwappableSocket.close`."""
         await close_socket(self._socket)
 
 
@@ -229,29 +233,3 @@ async def end_within(
     await asyncio.wait({ending}, timeout=_CLOSE_ANSWER_S / 4)
     if ending.done() and not ending.cancelled() and ending.exception() is not None:
         logger.debug("the session had ended with an error")
-
-
-def dies_with_connection(event: RealtimeClientEvent | dict[str, Any]) -> bool:
-    """Whether an event is of no use on another connection: it is about a reply on its own."""
-    kind = event["type"] if isinstance(event, dict) else event.type
-    about_a_reply = kind in ("response.cancel", "conversation.item.truncate")
-    return about_a_reply or asks_for_reply(event)
-
-
-def asks_for_reply(event: RealtimeClientEvent | dict[str, Any]) -> bool:
-    """Whether the server begins a response because of an event."""
-    if not isinstance(event, dict):
-        return event.type == "response.create"
-    return event["type"] == "response.create" or is_line(event)
-
-
-def is_line(event: dict[str, Any]) -> bool:
-    """Whether an event has xAI speak a line that the application gave."""
-    if event["type"] != "conversation.item.create":
-        return False
-    return (event.get("item") or {}).get("type") == "force_message"
-
-
-def brings_audio(event: RealtimeClientEvent | dict[str, Any]) -> bool:
-    """Whether an event carries microphone audio."""
-    return (event["type"] if isinstance(event, dict) else event.type) == "input_audio_buffer.append"

@@ -8,11 +8,12 @@ from livekit.plugins.xai import realtime as _upstream
 
 from .._vendor.xai import realtime_model as _impl
 from ..openai.caps import Host
+from ..openai.outbound import says_line
 from ..openai.realtime import RealtimeModel as _OpenAIModel
 from ..openai.realtime import RealtimeSession as _OpenAISession
-from ..openai.websocket import is_line
 from ..upstream_classes import hide_newer
-from .say import Lines, rest_of
+from .engine import SayEngine
+from .say import SayRequests, rest_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         XSearch,
     )
 
-    from ..openai.requests import ReplyFuture
+    from ..openai.engine import ReplyFuture
     from ..options import ResilienceOptions
 
 __all__ = [
@@ -86,7 +87,7 @@ class RealtimeSession(_OpenAISession, _DetectsTurns, _upstream.RealtimeSession):
     """
 
     _provider = "xai"
-    _requests: Lines
+    _requests: SayRequests
 
     def __init__(
         self, realtime_model: RealtimeModel, *, turn_detection_disabled: bool = False
@@ -107,12 +108,12 @@ class RealtimeSession(_OpenAISession, _DetectsTurns, _upstream.RealtimeSession):
     def _host(self) -> Host:
         return Host(self._opts.model, xai=True)
 
-    def _make_requests(self) -> Lines:
-        return Lines(self)
+    def _make_requests(self) -> SayRequests:
+        return SayRequests(engine=SayEngine(self), driver=self._driver, serving=self._serving)
 
     def _client_event(self, event: dict[str, Any]) -> None:
         super()._client_event(event)
-        if is_line(event):
+        if says_line(event):
             self._requests.sent(event)
 
     def _server_event(self, event: dict[str, Any]) -> None:
@@ -131,6 +132,6 @@ class RealtimeSession(_OpenAISession, _DetectsTurns, _upstream.RealtimeSession):
         """As OpenAI's; the rest of a line is said as it was given, and not left to the model."""
         left, self._left_to_say = self._left_to_say, ""
         if left:
-            self._requests.say_on(redrive_id, left)
+            self.send_event(self._requests.saying_on(redrive_id, left))
         else:
             super().redrive(redrive_id, instructions)

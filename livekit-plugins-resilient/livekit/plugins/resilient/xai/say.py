@@ -10,30 +10,38 @@ from livekit.agents import llm
 from livekit.agents.utils import shortuuid
 
 from ..core.limits import TRACKED_GENERATIONS
-from ..openai.requests import ReplyFuture, Requests
+from ..openai.requests import Requests
 from ..runtime.background import Background
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
 
-    from .realtime import RealtimeSession
+    from ..openai.engine import ClientEvent, ReplyFuture
+    from ..openai.serving import Serving
+    from ..runtime.driver import Driver
+    from .engine import SayEngine
 
-__all__ = ["Lines", "rest_of"]
+__all__ = ["SayRequests", "rest_of"]
 
 _NOT_OF_A_WORD = re.compile(r"\W+")
 
 
-class Lines(Requests):
+class SayRequests(Requests):
     """The requests of one xAI session; a line is one whose words are known.
 
     The response to a line does not say whose it is. Upstream takes the first response without a
     name for that of the oldest line that was sent, and so does this.
+
+    Args:
+        engine: As OpenAI's, as the others.
+        driver: Of the session.
+        serving: Tells whether a connection serves.
     """
 
-    _session: RealtimeSession
+    _engine: SayEngine
 
-    def __init__(self, session: RealtimeSession) -> None:
-        super().__init__(session)
+    def __init__(self, *, engine: SayEngine, driver: Driver, serving: Serving) -> None:
+        super().__init__(engine=engine, driver=driver, serving=serving)
         # The words of each line that was sent, by its event id, and of each that is or was spoken,
         # by the response's.
         self._words: dict[str, str] = {}
@@ -44,7 +52,7 @@ class Lines(Requests):
         """Have a line spoken once its words are complete; the future is that of its reply."""
         event_id = shortuuid("say_")
         future: ReplyFuture = asyncio.get_running_loop().create_future()
-        waiting = self._session._response_created_futures
+        waiting = self._engine.requests
         waiting[event_id] = future
         future.add_done_callback(lambda _: waiting.pop(event_id, None))
         # Not at once, so that the order of what is asked for in one moment is upstream's.
@@ -53,7 +61,7 @@ class Lines(Requests):
 
     async def withdraw_lines(self) -> None:
         """The session is closed: nobody is to hear a line that was not begun."""
-        waiting = self._session._response_created_futures | self._held
+        waiting = self._engine.requests | self._held
         for event_id, future in waiting.items():
             if event_id.startswith("say_"):
                 future.cancel()
@@ -76,43 +84,43 @@ class Lines(Requests):
                 future.set_exception(e)
 
     def _ask_to_say(self, event_id: str, words: str, future: ReplyFuture) -> None:
-        session = self._session
+        engine = self._engine
 
         def ask() -> ReplyFuture:
-            session.send_event(_event(event_id, words))
-            timer = session._reply_timeout(give_up)
+            engine.send(_event(event_id, words))
+            timer = self.start_timer(give_up)
             future.add_done_callback(lambda _: timer.cancel())
             return future
 
         def give_up() -> None:
             if not future.done():
-                session._discarded_event_ids.add(event_id)
-                session._ensure_pending_say_tag(event_id)
-                session._schedule_stale_say_cleanup(event_id)
+                engine.withdrawn.add(event_id)
+                engine.await_line(event_id)
+                engine.forget_line_later(event_id)
                 future.set_exception(llm.RealtimeError("the line was not begun in time"))
 
         def withdraw(future: ReplyFuture) -> None:
             # In a gap it was not sent, and is not going to be.
-            if future.cancelled() and not session._in_gap:
-                session._discard_say(event_id)
+            if future.cancelled() and not self._serving.in_gap:
+                engine.withdraw_line(event_id)
 
         self.make(ask)
         future.add_done_callback(withdraw)
 
-    def say_on(self, redrive_id: str, words: str) -> None:
-        """Have the rest of a line spoken that a drop cut."""
-        self.redrive(redrive_id, _event(redrive_id, words))
+    def saying_on(self, redrive_id: str, words: str) -> ClientEvent:
+        """The event that has the rest of a line spoken that a drop cut; it is sent now."""
+        return self._unheld(redrive_id, _event(redrive_id, words))
 
     def sent(self, event: dict[str, Any]) -> None:
         """A line is written to the connection."""
         event_id = event["event_id"]
         self._words[event_id] = "".join(part["text"] for part in event["item"]["content"])
         _forget_oldest(self._words)
-        self._session._ensure_pending_say_tag(event_id)
+        self._engine.await_line(event_id)
 
     def named(self, event: dict[str, Any]) -> dict[str, Any]:
         """A `response.created` that names the line it belongs to, if it belongs to one."""
-        response, waiting = event["response"], self._session._pending_say_event_ids
+        response, waiting = event["response"], self._engine.awaited_lines
         if not waiting or (response.get("metadata") or {}).get("client_event_id"):
             return event
         event_id = waiting[0]
@@ -127,7 +135,7 @@ class Lines(Requests):
 
     def connection_ended(self) -> None:
         super().connection_ended()
-        self._session._pending_say_event_ids.clear()
+        self._engine.awaited_lines.clear()
 
 
 def rest_of(line: str, heard: str) -> str:
