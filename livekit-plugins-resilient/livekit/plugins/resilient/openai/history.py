@@ -146,7 +146,7 @@ def is_blank(item: llm.ChatItem) -> bool:
 
     xAI has an item of what the caller says from its first sound on, with an empty transcript.
     """
-    return isinstance(item, llm.ChatMessage) and not any(item.content)
+    return isinstance(item, llm.ChatMessage) and not any(item.content or ())
 
 
 def _copy_of(history: llm.ChatContext) -> RemoteChatContext:
