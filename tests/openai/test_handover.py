@@ -97,7 +97,8 @@ async def stage(
         events.append(event)
         call.changes.notify()
 
-    options = ResilienceOptions(on_event=keep)
+    # Who falls silent is left by a handover here, and not by asking another beside before.
+    options = ResilienceOptions(on_event=keep, hedge_after_s=None)
     model = {"max_session_duration": RENEW_AFTER_S, "resilience": options, **model}
     async with OpenAIRealtimeServer(default_reply=say, faults=faults, pace=pace) as server:
         given: dict[str, Any] = {} if agent is None else {"agent": agent}
