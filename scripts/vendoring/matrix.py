@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -137,20 +138,21 @@ class _Bench:
     locked: Version
     _applied: dict[tuple[bytes, str, str], bytes] = field(default_factory=dict)
     _idle: list[tuple[Environment, Forks]] = field(default_factory=list)
+    # Python 3.11 fails at times where two threads parse.
+    _building: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, number: int, tree: Tree, environment: Environment) -> tuple[TreeRun, float]:
         began_at = time.monotonic()
         overlay = self.folder / str(number)
-        build_overlay(
-            self.layout,
-            tree.version,
-            tree.patches,
-            overlay,
-            package=self.package,
-            apply=self._apply,
-        )
-
-        forks = self._forks_in(environment)
+        with self._building:
+            build_overlay(
+                self.layout,
+                tree.version,
+                tree.patches,
+                overlay,
+                package=self.package,
+                apply=self._apply,
+            )
 
         def probe(names: Sequence[str]) -> TreeRun:
             return run_probes(
@@ -162,10 +164,13 @@ class _Bench:
                 strict=tree.version == self.locked,
             )
 
-        run = probe(tree.probes)
-        if tree.then and all(p.outcome == "passed" for p in run.probes.values()):
-            run = replace(run, probes={**run.probes, **probe(tree.then).probes})
-        self._idle.append((environment, forks))
+        forks = self._forks_in(environment)
+        try:
+            run = probe(tree.probes)
+            if tree.then and all(p.outcome == "passed" for p in run.probes.values()):
+                run = replace(run, probes={**run.probes, **probe(tree.then).probes})
+        finally:
+            self._idle.append((environment, forks))
         log = overlay / "probes.log"
         if log.exists():
             name = "-".join(filter(None, (str(tree.version), tree.kind, tree.about)))
