@@ -385,6 +385,8 @@ async def test_a_record_that_waits_for_a_connection_is_told_when_it_takes_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The one that served may be gone by then."""
+    # The redial waits as long as it may, so that there is time to get ready.
+    monkeypatch.setattr("random.random", lambda: 1.0)
     async with a_session(monkeypatch=monkeypatch) as stage:
         await stage.say("my name is Ada")
         beside = await stage.prepare()

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from livekit.agents import llm
+from pydantic import BaseModel
 
 from ..core import facts as f
 from ..core.limits import OPENAI_REPLY_TIMEOUT_S, TIMES_PUT_OFF, TRACKED_GENERATIONS
@@ -162,10 +163,10 @@ class Requests:
 
     def _event_of(self, request_id: str) -> dict[str, Any] | None:
         """The event that made a request, as it goes on the wire; None for one that was settled."""
-        event = self._sent.get(request_id) or self._begun.get(request_id)
-        if event is None or isinstance(event, dict):
-            return event
-        return event.model_dump(by_alias=True, exclude_unset=True)
+        made = self._sent.get(request_id) or self._begun.get(request_id)
+        if isinstance(made, BaseModel):
+            return made.model_dump(exclude_unset=True, by_alias=True)
+        return made
 
     def answered(self, request_id: str | None) -> None:
         """A response begins, to a request or without one."""

@@ -43,7 +43,7 @@ class ToolCalls:
 
     def has_begun(self, call_id: str) -> bool:
         """Whether a call came with all its arguments, so that its tool runs or ran."""
-        return call_id in self._called
+        return short_call_id(call_id) in self._called
 
     def waits_for(self, answered_id: str) -> bool:
         """Whether the result of a call of this session did not go to a server; old ones did."""
