@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,42 @@ def test_nothing_but_the_close_of_a_socket_is_bounded_by_asyncio() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("wait_for")
     }
     assert bounded == CLOSES_SOCKETS
+
+
+async def test_what_came_in_spite_of_a_cancellation_is_handed_on() -> None:
+    """`asyncio.wait_for` before Python 3.12 returns a result that came just then."""
+    came: list[str] = []
+
+    async def keep(result: str) -> None:
+        came.append(result)
+
+    async def connects_all_the_same() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "a connection"
+
+    dialling = asyncio.create_task(awake.within(connects_all_the_same(), 60.0, keep))
+    await asyncio.sleep(0.1)
+    dialling.cancel()
+    await asyncio.wait({dialling})
+    assert dialling.cancelled()
+    assert came == ["a connection"]
+    with pytest.raises(asyncio.TimeoutError):
+        await awake.within(connects_all_the_same(), 0.1, keep)
+    assert came == ["a connection"] * 2
+
+
+async def test_what_came_in_the_moment_in_which_nobody_waits_any_more_is_handed_on() -> None:
+    came: list[str] = []
+
+    async def keep(result: str) -> None:
+        came.append(result)
+
+    connecting: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    dialling = asyncio.create_task(awake.within(connecting, 60.0, keep))
+    await asyncio.sleep(0.1)
+    connecting.set_result("a connection")
+    dialling.cancel()
+    await asyncio.wait({dialling})
+    assert dialling.cancelled()
+    assert came == ["a connection"]

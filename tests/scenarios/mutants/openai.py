@@ -190,7 +190,7 @@ MUTANTS = (
         name="openai-dial-may-take-for-ever",
         sentence="A dial is bounded.",
         module="runtime.runner",
-        old="            return await within(self._connector.dial(), within_s)\n",
+        old="            return await within(self._connector.dial(), within_s, _close)\n",
         new="            return await self._connector.dial()\n",
     ),
     Mutant(
@@ -239,8 +239,8 @@ MUTANTS = (
         name="openai-handover-dial-may-take-for-ever",
         sentence="A dial beside the connection that serves is bounded.",
         module="openai.connection",
-        old="            socket = await within(self._engine.dial(unheard=unheard), timeout_s)\n",
-        new="            socket = await self._engine.dial(unheard=unheard)\n",
+        old="await within(self._engine.dial(unheard=unheard), timeout_s, close_socket)\n",
+        new="await self._engine.dial(unheard=unheard)\n",
     ),
     Mutant(
         name="openai-refused-overlap-is-tried-again",

@@ -78,7 +78,7 @@ class Connector:
         return await self._dial()
 
     async def dial_beside(self, timeout_s: float) -> Line:
-        return await within(self._dial(), timeout_s)
+        return await within(self._dial(), timeout_s, Line.close)
 
     async def _dial(self) -> Line:
         began_at = self._now()

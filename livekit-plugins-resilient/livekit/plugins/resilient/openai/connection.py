@@ -19,7 +19,7 @@ from .errors import final_refusal, handling_of_close, is_quota, is_refusal
 from .history import ReplayState, is_blank
 from .pings import ping_interval_s
 from .standby import NoAnswerError, StandbyConnection
-from .websocket import ReplacedSocket, SwappableSocket
+from .websocket import ReplacedSocket, SwappableSocket, close_socket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,7 +196,7 @@ class Connector:
     async def _standby(self, timeout_s: float, *, unheard: bool = False) -> StandbyConnection:
         began_at = self._now()
         try:
-            socket = await within(self._engine.dial(unheard=unheard), timeout_s)
+            socket = await within(self._engine.dial(unheard=unheard), timeout_s, close_socket)
         except asyncio.TimeoutError as e:
             raise APIConnectionError("the dial took too long") from e
         except APIConnectionError as e:

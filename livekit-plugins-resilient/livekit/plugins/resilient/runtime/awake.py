@@ -7,7 +7,7 @@ meant to be: what came in meanwhile has not been read yet.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ..core.limits import LATE_AFTER_S, LOOK_EVERY_S, READ_WITHIN_S
@@ -69,28 +69,39 @@ class Meter:
         self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
 
 
-async def within(awaitable: Awaitable[_T], seconds: float) -> _T:
+async def within(
+    awaitable: Awaitable[_T],
+    seconds: float,
+    unused: Callable[[_T], Awaitable[object]] | None = None,
+) -> _T:
     """The result of `awaitable`, which is cancelled where it takes longer.
 
     Other than with `asyncio.wait_for` before Python 3.12, no cancellation is swallowed.
 
+    Args:
+        awaitable: What is waited for.
+        seconds: Of a loop that runs.
+        unused: Gets what it resulted in as it was given up, or we were, so that it can be closed.
+
     Raises:
         asyncio.TimeoutError: It took longer.
     """
-    task = asyncio.ensure_future(awaitable)
+    is_taken, task = False, asyncio.ensure_future(awaitable)
     loop, countdown = asyncio.get_running_loop(), Countdown(seconds)
     try:
         while not task.done() and not countdown.is_over:
             due_at = loop.time() + countdown.piece_s
             await asyncio.wait({task}, timeout=countdown.piece_s)
             countdown.counted(loop.time() - due_at)
-        if task.done():
+        if is_taken := task.done():
             return task.result()
     finally:
         if not task.done():
             # Once: it may have to close what it had opened.
             task.cancel()
             await asyncio.wait({task})
+        if not (is_taken or task.cancelled() or task.exception()) and unused is not None:
+            await unused(task.result())
     raise asyncio.TimeoutError
 
 

@@ -16,7 +16,7 @@ from ..errors import ConnectionSuspectedError
 from ..fallback import Fallback
 from .awake import Meter, sleep, within
 from .background import Background
-from .connector import ConnectionT, Connector, EndedError, SuccessorT, UntoldError
+from .connector import Connection, ConnectionT, Connector, EndedError, SuccessorT, UntoldError
 from .driver import Driver, HedgeRequest
 from .link_driver import LinkDriver, Sign
 from .log import logger
@@ -177,7 +177,7 @@ class Runner(Generic[ConnectionT, SuccessorT]):
 
     async def _dial(self, within_s: float) -> ConnectionT:
         try:
-            return await within(self._connector.dial(), within_s)
+            return await within(self._connector.dial(), within_s, _close)
         except asyncio.TimeoutError as e:
             raise APIConnectionError("the dial took too long") from e
 
@@ -377,6 +377,10 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         await sleep(answer_by - self._driver.now)
         if not connection.has_answered:
             connection.abort()
+
+
+async def _close(connection: Connection) -> None:
+    await connection.close()
 
 
 def _error_of(task: asyncio.Task[object]) -> Exception | None:
