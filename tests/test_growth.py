@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,6 +23,7 @@ from livekit.plugins.resilient.testing import (
     Reply,
     ToolCall,
     TurnRequest,
+    virtual_time,
 )
 
 pytestmark = pytest.mark.virtual_time
@@ -113,3 +117,29 @@ async def test_nothing_grows_with_drops_and_turns(provider: str) -> None:
             assert call.errors
             assert all(error.recoverable for error in call.errors)
             assert isinstance(call.realtime_session.chat_ctx, llm.ChatContext)
+
+
+@pytest.fixture
+def _unlogged() -> Iterator[None]:
+    """pytest keeps what is logged, and with an exception the frames that it went through."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("provider", ["openai", "gemini"])
+@pytest.mark.usefixtures("_unlogged")
+def test_a_call_that_is_over_leaves_nothing(provider: str) -> None:
+    opens = OpenAIRealtimeServer if provider == "openai" else GeminiLiveServer
+    model = OpenAI if provider == "openai" else Gemini
+
+    async def one_call() -> list[weakref.ref[Any]]:
+        async with opens(default_reply=lines) as server:
+            driven = model(**server.model_kwargs())
+            async with HeadlessCall(driven) as call:
+                await turns(server, call, 1)
+                return [weakref.ref(thing) for thing in (call, call.realtime_session, driven)]
+
+    over = virtual_time.run(one_call())
+    gc.collect()
+    assert [thing() for thing in over] == [None] * 3

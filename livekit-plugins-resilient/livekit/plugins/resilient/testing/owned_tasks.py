@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 _OWNER: contextvars.ContextVar[object | None] = contextvars.ContextVar("task_owner", default=None)
-_OWNED: weakref.WeakKeyDictionary[asyncio.Task[Any], object] = weakref.WeakKeyDictionary()
+# Weak both ways: an owner keeps tasks of its own, so that none of the two would ever be freed.
+_OWNED: weakref.WeakKeyDictionary[asyncio.Task[Any], weakref.ref[object]]
+_OWNED = weakref.WeakKeyDictionary()
 
 
 def context_of(owner: object) -> contextvars.Context:
@@ -35,7 +37,8 @@ def track(loop: asyncio.AbstractEventLoop) -> None:
 
 def unfinished(owner: object) -> list[asyncio.Task[Any]]:
     """The tasks of `owner` on the running loop that are not done."""
-    return [task for task in asyncio.all_tasks() if _OWNED.get(task) is owner]
+    reference = weakref.ref(owner)
+    return [task for task in asyncio.all_tasks() if _OWNED.get(task) is reference]
 
 
 class _TrackingFactory:
@@ -57,5 +60,5 @@ class _TrackingFactory:
             task = self._inner(loop, coro, **options)
         owner = _OWNER.get()
         if owner is not None and isinstance(task, asyncio.Task):
-            _OWNED[task] = owner
+            _OWNED[task] = weakref.ref(owner)
         return task
