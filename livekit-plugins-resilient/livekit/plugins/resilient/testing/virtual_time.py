@@ -50,7 +50,7 @@ timer that keeps re-arming itself (a microphone does)."""
 _THREAD_GRACE_S = 5.0  # a thread that works longer than this is taken to be parked for good
 _WRITE_GRACE_S = 0.02  # a loopback peer that reads makes room in far less
 _POLL_S = 0.001  # epoll's resolution
-_LIMIT_EVERY = 32  # rounds of the loop: to ask for a thread's time takes as long as some rounds
+_LIMIT_EVERY = 1024  # rounds of the loop: in a process with threads the time of one can take 1 ms
 
 # The loop's patience is not for the time in which the machine let the process stand: of one wait no
 # more is counted than was asked for, and of work only the processor's time.
