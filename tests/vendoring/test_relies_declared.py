@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
 from collections import defaultdict
 from pathlib import Path
@@ -63,6 +64,9 @@ def test_declarations_and_uses_agree() -> None:
                 used_by[item.id].add(use.file)
         else:
             undeclared.append(str(use))
+    for item in relied:
+        if not item.name.rpartition(".")[2].startswith("_"):
+            used_by[item.id] |= {file for file in item.read_by if _names(layout, file, item)}
     declared = {r.id: set(r.read_by) for r in relied}
     assert undeclared == [], (
         "whose are they? Declare them in patches/relies-on.toml, or say why not"
@@ -72,6 +76,13 @@ def test_declarations_and_uses_agree() -> None:
     readers = {id_: sorted(files) for id_, files in used_by.items() if files != declared[id_]}
     assert readers == {}, "`read-by` should be this"
     assert sorted(EXCEPTIONS.keys() - excepted) == [], "exceptions that nothing needs"
+
+
+def _names(layout: Layout, file: str, public: Relied) -> bool:
+    """Whether a module names a method that anybody may call, and on whose meaning it relies."""
+    tree = ast.parse((layout.package / file).read_text("utf-8"))
+    name = public.name.rpartition(".")[2]
+    return any(isinstance(node, ast.Attribute) and node.attr == name for node in ast.walk(tree))
 
 
 def _meant(relied: list[Relied], file: str, name: str) -> list[Relied]:
