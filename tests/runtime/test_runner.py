@@ -93,7 +93,6 @@ class Provider:
         self.switches_in_place = in_place
         self.answers = answers
         self.lines: list[Line] = []
-        self.is_closed = False
         self.log: list[str] = []
         self.serving = asyncio.Event()
         self.dials = asyncio.Event()
@@ -177,7 +176,7 @@ class Stage:
         await settle()
 
     async def hang_up(self) -> None:
-        self.provider.is_closed = True
+        self.runner.close()
         self.running.cancel()
         await asyncio.wait({self.running})
 

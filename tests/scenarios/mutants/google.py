@@ -184,7 +184,7 @@ MUTANTS = (
         name="suspected-connection-is-closed-politely",
         sentence="A connection that looks dead is cut, its answer to a close not waited for.",
         module="runtime.runner",
-        old="        if self._link.is_suspected:\n            connection.abort()\n",
+        old="            if looks_dead:\n                connection.abort()\n",
         new="",
     ),
     # Tools

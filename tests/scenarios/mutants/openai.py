@@ -203,9 +203,9 @@ MUTANTS = (
     Mutant(
         name="openai-suspected-connection-is-kept",
         sentence="A connection that looks dead ends even where none can be had beside it.",
-        module="runtime.runner",
-        old="                case Leave():\n                    return None\n",
-        new="                case Leave():\n                    continue\n",
+        module="core.link",
+        old="        if self._suspected_at is not None:\n            return (Leave(),)\n",
+        new="",
     ),
     Mutant(
         name="openai-renewal-does-not-wait",
@@ -346,8 +346,8 @@ MUTANTS = (
         name="openai-dials-after-the-end",
         sentence="Nothing is dialled once the call is over.",
         module="runtime.runner",
-        old="            while not connector.is_closed:\n",
-        new="            while True:\n",
+        old="        self._link.closed()\n",
+        new="        pass\n",
     ),
     Mutant(
         name="openai-tasks-outlive-their-connection",

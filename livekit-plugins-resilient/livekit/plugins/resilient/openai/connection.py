@@ -124,10 +124,6 @@ class Connector:
         return None if timeout_s is None else ping_interval_s(timeout_s)
 
     @property
-    def is_closed(self) -> bool:
-        return self._engine.is_closed
-
-    @property
     def knows_words(self) -> bool:
         said = [item for item in self._engine.chat_ctx.messages() if item.role == "user"]
         return not (self._microphone.words_dropped or (said and is_blank(said[-1])))

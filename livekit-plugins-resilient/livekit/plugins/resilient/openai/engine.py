@@ -55,11 +55,6 @@ class Engine:
         return self._session._realtime_model.capabilities.audio_output
 
     @property
-    def is_closed(self) -> bool:
-        """Whether the application has closed the session."""
-        return self._session._msg_ch.closed
-
-    @property
     def is_over(self) -> bool:
         """Whether the session's main task has ended."""
         return self._session._main_atask.done()

@@ -90,10 +90,6 @@ class Connector(Protocol[ConnectionT, SuccessorT]):
         """Seconds between two pings; None for none."""
 
     @property
-    def is_closed(self) -> bool:
-        """Whether the application has closed the session."""
-
-    @property
     def knows_words(self) -> bool:
         """Whether another connection can be told all that the caller said."""
 

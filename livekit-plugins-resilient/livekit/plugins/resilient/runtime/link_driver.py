@@ -88,6 +88,8 @@ class LinkDriver:
                 lambda: driver.hedge_at if may_hedge() else None, hedge_notice_s, allowance.join()
             )
         self._link = Link(limits, rest, hedging)
+        self.is_closed = False
+        """Whether the application closed the session."""
         self._hedge_serves = False
         self._decisions: deque[LinkDecision] = deque()
         self._owed = False
@@ -130,6 +132,7 @@ class LinkDriver:
 
     def closed(self) -> None:
         """The session is over."""
+        self.is_closed = True
         self.feed(f.Closed(self._driver.now))
 
     def lost(self, *, final: bool = False, at_once: bool = False) -> bool:
@@ -203,22 +206,19 @@ class LinkDriver:
         now = self._driver.now
         self.feed(f.EndAnnounced(now, now + max(0.0, seconds), random.random()))
 
-    def may_switch(self) -> bool:
-        """The connection that was made beside is up to date; returns whether it is to serve, from
-        this moment on, or to be closed."""
-        if self._is_over:
-            return False  # it was given up while the connection was made
-        self.feed(f.SuccessorReady(self._driver.now))
-        return isinstance(self._decisions.pop(), Switch)
+    def may_switch(self, *, hedge: bool = False) -> bool:
+        """The connection that was made beside is ready; returns whether it is to serve, from this
+        moment on, or to be closed.
 
-    def hedge_answered(self) -> bool:
-        """The connection that was asked beside gave output first; returns whether it is to serve,
-        from this moment on, or to be closed."""
-        self.feed(f.HedgeAnswered(self._driver.now))
+        Args:
+            hedge: Whether it was asked for what is owed, and gave output first; else it knows all.
+        """
+        now = self._driver.now
+        self.feed(f.HedgeAnswered(now) if hedge else f.SuccessorReady(now))
         if not self._decisions or not isinstance(self._decisions[-1], Switch):
             return False
         self._forget()
-        self._hedge_serves = True
+        self._hedge_serves = hedge
         return True
 
     def hedge_failed(self, *, refused_for_quota: bool) -> None:

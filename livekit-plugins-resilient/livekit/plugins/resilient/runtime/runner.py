@@ -27,10 +27,6 @@ __all__ = ["Runner"]
 _CANCEL_AGAIN_S = 0.1
 
 
-class _GivenUpError(Exception):
-    """The line was given up while a connection served."""
-
-
 class Runner(Generic[ConnectionT, SuccessorT]):
     """Keeps one session connected, until it is closed or given up.
 
@@ -109,7 +105,7 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         connector, error = self._connector, None
         self._link.opened()
         try:
-            while not connector.is_closed:
+            while not self._link.is_closed:
                 match await self._link.decided():
                     case Dial(within_s):
                         # After the wait, so that whoever reacts to it meets a redial (R4). That a
@@ -134,10 +130,10 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         self._connection = None
         try:
             await self._over_one(within_s)
-        except _GivenUpError:
+        except ConnectionSuspectedError:
             return ConnectionSuspectedError()
         except Exception as error:
-            if self._connector.is_closed:
+            if self._link.is_closed:
                 return error
             loss = self._connector.lost(self._connection, error)
             if loss is not None:
@@ -145,7 +141,7 @@ class Runner(Generic[ConnectionT, SuccessorT]):
                 kind = type((isinstance(error, UntoldError) and error.__cause__) or error).__name__
                 logger.warning("connection lost", extra={"error": kind, "redials": goes_on})
                 return loss.error
-        if not self._connector.is_closed:
+        if not self._link.is_closed:
             self._link.left()
         return None
 
@@ -192,10 +188,8 @@ class Runner(Generic[ConnectionT, SuccessorT]):
             raise UntoldError from e
 
     async def _put_away(self, connection: ConnectionT) -> None:
-        if self._link.is_suspected:
-            connection.abort()
         # Where a provider refuses a second connection, the next dial waits for its end.
-        if self._connector.is_closed or not self._link.overlaps:
+        if self._link.is_closed or not self._link.overlaps:
             await connection.close()
         else:
             self._closing.start(connection.close())
@@ -243,25 +237,17 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         self._serving = True
         error: Exception | None = None
         successor: SuccessorT | None = None
-        left = False
+        left = looks_dead = False
         try:
-            await asyncio.wait({serving, replacing}, return_when=asyncio.FIRST_COMPLETED)
-            self._serving = False
+            looks_dead = await self._until_over(connection, serving, replacing)
             if serving.done():
                 error = _error_of(serving)
             elif (error := _error_of(replacing)) is None:
                 successor, left = replacing.result(), True
-                if self._link.is_suspected:
-                    connection.abort()
-            elif isinstance(error, _GivenUpError):
-                connection.abort()
             await _end(serving)
         finally:
-            self._serving = False
             if successor is None:
-                cause = error
-                if isinstance(error, _GivenUpError) or (left and self._link.is_suspected):
-                    cause = ConnectionSuspectedError()
+                cause = ConnectionSuspectedError() if left and looks_dead else error
                 connector.ended(connection, cause, left=left)
             for task in (serving, replacing, *beside):
                 await _end(task)
@@ -274,6 +260,26 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         connector.switch(connection, successor)
         return successor  # type: ignore[return-value]  # of one kind, where not in place
 
+    async def _until_over(
+        self,
+        connection: ConnectionT,
+        serving: asyncio.Task[None],
+        replacing: asyncio.Task[SuccessorT | None],
+    ) -> bool:
+        """Wait until the connection ends or is left; returns whether it looks dead.
+
+        One that does is cut, so that its end waits for no answer of the server.
+        """
+        try:
+            await asyncio.wait({serving, replacing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._serving = False
+            error = _error_of(replacing) if replacing.done() else None
+            looks_dead = self._link.is_suspected or isinstance(error, ConnectionSuspectedError)
+            if looks_dead:
+                connection.abort()
+        return looks_dead
+
     async def _hand_over(self, connection: ConnectionT) -> SuccessorT | None:
         """Wait until the connection is to be left, and make the next one beside it, again and again
         where it takes over in place.
@@ -282,7 +288,7 @@ class Runner(Generic[ConnectionT, SuccessorT]):
             None where the next one is to be made after it.
 
         Raises:
-            _GivenUpError: The line is over.
+            ConnectionSuspectedError: The line is over.
         """
         connector = self._connector
         while True:
@@ -299,7 +305,7 @@ class Runner(Generic[ConnectionT, SuccessorT]):
                 case decision:
                     assert isinstance(decision, GiveUp)
                     self._link.put_back(decision)
-                    raise _GivenUpError
+                    raise ConnectionSuspectedError
             if successor is None:
                 continue
             if not connector.switches_in_place:
@@ -349,7 +355,7 @@ class Runner(Generic[ConnectionT, SuccessorT]):
                 logger.warning("no answer from beside", extra={"error": type(error).__name__})
                 refused = self._connector.refuses_for_quota(error)
                 self._link.hedge_failed(refused_for_quota=refused)
-            elif self._link.hedge_answered():
+            elif self._link.may_switch(hedge=True):
                 hedge = answering.result()
         finally:
             await _end(deciding)
