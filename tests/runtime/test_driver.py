@@ -75,7 +75,7 @@ def make(options: ResilienceOptions | None = None) -> tuple[Driver, RecordingCar
 def timers() -> int:
     loop = asyncio.get_running_loop()
     scheduled = getattr(loop, "_scheduled")  # noqa: B009
-    return sum(not t.cancelled() and "Driver" in repr(t) for t in scheduled)
+    return sum(not t.cancelled() and "Timer._fire" in repr(t) for t in scheduled)
 
 
 async def cut_reply(driver: Driver) -> None:

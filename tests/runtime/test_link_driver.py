@@ -16,6 +16,7 @@ from livekit.plugins.resilient.core.link import Dial, DialBeside, GiveUp
 from livekit.plugins.resilient.fallback import Fallback, GivenUp
 from livekit.plugins.resilient.runtime.driver import Driver
 from livekit.plugins.resilient.runtime.link_driver import LinkDriver, link_limits
+from livekit.plugins.resilient.runtime.timer import Timer
 
 pytestmark = pytest.mark.virtual_time
 
@@ -44,7 +45,7 @@ class Clock(SimpleNamespace):
 
 
 async def serving() -> tuple[LinkDriver, Any]:
-    clock = Clock()
+    clock = Clock(timer=Timer())
     options = ResilienceOptions()
     limits = link_limits(options, DEFAULT_API_CONNECT_OPTIONS)
     link = LinkDriver(limits, cast(Driver, clock), lambda: Rest(None), NoFallback())

@@ -19,6 +19,7 @@ from livekit.plugins.resilient.runtime.connector import Loss, UntoldError
 from livekit.plugins.resilient.runtime.driver import HedgeRequest
 from livekit.plugins.resilient.runtime.link_driver import link_limits
 from livekit.plugins.resilient.runtime.runner import Runner
+from livekit.plugins.resilient.runtime.timer import Timer
 
 pytestmark = pytest.mark.virtual_time
 
@@ -41,6 +42,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.events: list[Any] = []
+        self.timer = Timer()
 
     def notice_stall(self) -> None: ...
 

@@ -103,7 +103,7 @@ MUTANTS = (
         name="dial-may-take-for-ever",
         sentence="A dial is bounded, from TCP to the answer to the set-up.",
         module="runtime.runner",
-        old="            return await within(self._connector.dial(), within_s, _close)\n",
+        old="            return await self._within(self._connector.dial(), within_s, _close)\n",
         new="            return await self._connector.dial()\n",
     ),
     Mutant(
@@ -380,8 +380,8 @@ MUTANTS = (
         name="dial-outlives-the-call",
         sentence="Hanging up ends a dial.",
         module="runtime.runner",
-        old="            return await within(self._connector.dial(), within_s, _close)\n",
-        new="            dial = within(self._connector.dial(), within_s, _close)\n"
+        old="            return await self._within(self._connector.dial(), within_s, _close)\n",
+        new="            dial = self._within(self._connector.dial(), within_s, _close)\n"
         "            return await asyncio.shield(dial)\n",
     ),
     Mutant(

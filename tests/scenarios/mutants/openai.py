@@ -183,14 +183,14 @@ MUTANTS = (
         name="openai-restore-may-take-for-ever",
         sentence="A new connection must answer within the time of a dial.",
         module="runtime.runner",
-        old="            await within(self._connector.restore(connection), limit_s)\n",
+        old="            await self._within(self._connector.restore(connection), limit_s)\n",
         new="            await self._connector.restore(connection)\n",
     ),
     Mutant(
         name="openai-dial-may-take-for-ever",
         sentence="A dial is bounded.",
         module="runtime.runner",
-        old="            return await within(self._connector.dial(), within_s, _close)\n",
+        old="            return await self._within(self._connector.dial(), within_s, _close)\n",
         new="            return await self._connector.dial()\n",
     ),
     Mutant(
@@ -239,8 +239,8 @@ MUTANTS = (
         name="openai-handover-dial-may-take-for-ever",
         sentence="A dial beside the connection that serves is bounded.",
         module="openai.connection",
-        old="await within(self._engine.dial(unheard=unheard), timeout_s, close_socket)\n",
-        new="await self._engine.dial(unheard=unheard)\n",
+        old="await self._within(dialling, timeout_s, close_socket)\n",
+        new="await dialling\n",
     ),
     Mutant(
         name="openai-refused-overlap-is-tried-again",

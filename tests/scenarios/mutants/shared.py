@@ -80,7 +80,7 @@ MUTANTS = (
         name="reply-timeouts-run-on-in-an-outage",
         sentence="The time in which a reply must begin does not run while there is no connection.",
         module="runtime.reply_timer",
-        old='keeps what is left of it."""\n        if self._handle is not None:\n',
+        old='keeps what is left of it."""\n        if self._deadline is not None:\n',
         new='keeps what is left of it."""\n        if False:\n',
     ),
     Mutant(
@@ -225,8 +225,8 @@ MUTANTS = (
     Mutant(
         name="earlier-deadline-is-ignored",
         sentence="The one timer moves forward where something falls due sooner.",
-        module="runtime.driver",
-        old="            if self._timer.when() <= wake_at:\n                return\n",
+        module="runtime.timer",
+        old="            if self._handle.when() <= at:\n                return\n",
         new="            return\n",
     ),
     # Audio and records

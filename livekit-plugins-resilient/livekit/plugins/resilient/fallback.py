@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from livekit import rtc
 
 from .owed_reply import Left, OwedReply
+from .runtime.timer import Timer
 
 __all__ = ["Fallback", "GivenUp", "seconds_until_taken_over"]
 
@@ -91,18 +92,19 @@ class Fallback:
         swap = getattr(self._holder(), "_swap_task", None)
         return swap if isinstance(swap, asyncio.Task) and not swap.done() else None
 
-    def leave(self, left: Left, emit: Callable[[], None]) -> None:
+    def leave(self, left: Left, emit: Callable[[], None], timer: Timer) -> None:
         """Emit the session's final error, and have the model that takes over asked for what is
         owed.
 
         Args:
             left: What the session leaves behind.
             emit: Emits the error, on which the adapter lets go of the session.
+            timer: Of the session.
         """
         reply: OwedReply | None = None
         if (holder := self._holder()) is not None:
             with contextlib.suppress(Exception):  # another make of adapter
-                reply = OwedReply(holder, left)
+                reply = OwedReply(holder, left, timer)
         emit()
         if reply is not None:
             with contextlib.suppress(Exception):

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from livekit import rtc
 
 from .runtime.speech_hint import HINT_LASTS_S, SpeechHint
+from .runtime.timer import Deadline, Timer
 from .wording import RedriveContext, RedriveInstructions, redrive_text
 
 __all__ = ["Left", "OwedReply"]
@@ -55,9 +56,10 @@ class OwedReply:
     Args:
         holder: The adapter's session.
         left: What the model leaves that gives up.
+        timer: Of its session, by which is waited after its end as well.
     """
 
-    def __init__(self, holder: Any, left: Left) -> None:
+    def __init__(self, holder: Any, left: Left, timer: Timer) -> None:
         self._holder = holder
         self._agent_session: Any = holder._agent_session
         self._left = left
@@ -68,8 +70,8 @@ class OwedReply:
         committed = speech is not None and speech.input_details.modality == "audio"
         if self._owed is None and left.requested and committed:
             self._owed = RedriveContext("unanswered_turn")
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = timer
+        self._waiting: Deadline | None = None
         self._replies: list[Any] = []
         self._caller_heard = False
         self._hint = SpeechHint()
@@ -96,7 +98,7 @@ class OwedReply:
     def _listen(self, frame: rtc.AudioFrame) -> None:
         """In place of the adapter's `push_audio`."""
         if self._hint.is_speech(frame):
-            self._spoke_at = self._loop.time()
+            self._spoke_at = self._timer.now
         type(self._holder).push_audio(self._holder, frame)
 
     def _await(self, swap: asyncio.Task[None]) -> None:
@@ -119,7 +121,7 @@ class OwedReply:
         if swap.cancelled() or swap.exception() is not None:
             self._end()  # the call is over
             return
-        self._moved_at = self._loop.time()
+        self._moved_at = self._timer.now
         self._ask()
 
     def _ask(self) -> None:
@@ -129,8 +131,8 @@ class OwedReply:
             self._end()
             return
         quiet_at = self._quiet_at()
-        if quiet_at > self._loop.time():
-            self._timer = self._loop.call_at(quiet_at, self._ask)
+        if quiet_at > self._timer.now:
+            self._waiting = self._timer.at(quiet_at, self._ask)
             return
         self._unlisten()
         handle = self._agent_session.generate_reply(**self._request())
@@ -178,8 +180,8 @@ class OwedReply:
     def _end(self) -> None:
         self._unlisten()
         self._holder.__dict__.pop("push_audio", None)
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._waiting is not None:
+            self._waiting.cancel()
         if _pending.get(self._holder) is self:
             del _pending[self._holder]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -96,6 +97,7 @@ class Connector:
     ) -> None:
         self._engine = engine
         self._driver = driver
+        self._within = partial(within, timer=driver.timer)
         self._serving = serving
         self._events = events
         self._mirror = mirror
@@ -192,7 +194,8 @@ class Connector:
     async def _standby(self, timeout_s: float, *, unheard: bool = False) -> StandbyConnection:
         began_at = self._now()
         try:
-            socket = await within(self._engine.dial(unheard=unheard), timeout_s, close_socket)
+            dialling = self._engine.dial(unheard=unheard)
+            socket = await self._within(dialling, timeout_s, close_socket)
         except asyncio.TimeoutError as e:
             raise APIConnectionError("the dial took too long") from e
         except APIConnectionError as e:
@@ -205,6 +208,7 @@ class Connector:
             replay=self._new_replay(),
             dialled_in_s=self._now() - began_at,
             on_sent=None if unheard else self._engine.emit_sent,
+            timer=self._driver.timer,
         )
         try:
             await standby.send(standby.replay.difference())
@@ -242,7 +246,7 @@ class Connector:
             resting = await self._rest(leave_by)
             if resting and changing.locked():
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await within(_passed(changing), max(0.0, leave_by - driver.now))
+                    await self._within(_passed(changing), max(0.0, leave_by - driver.now))
                 resting = driver.rests
                 if resting and changing.locked() and driver.now < leave_by:
                     continue

@@ -6,7 +6,6 @@ takes (R11).
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from openai.types.realtime import RealtimeError
 
     from ..runtime.driver import Driver, HedgeRequest
+    from ..runtime.timer import Deadline
     from .engine import ClientEvent, Engine, ReplyFuture
     from .serving import Serving
 
@@ -57,7 +57,7 @@ class Requests:
         # Requests that the server wants later, from when on, and what sends them then.
         self._deferrals: Counter[str] = Counter()
         self._deferred_until: dict[str, float] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._waits_stated: dict[str, Deadline] = {}
         # The time in which a reply must begin, by request.
         self._timeouts: dict[str, ReplyTimer] = {}
 
@@ -91,7 +91,7 @@ class Requests:
     def start_timer(self, on_due: Callable[[], None]) -> ReplyTimer:
         """Begin the time-out of the request that is being made."""
         self._timeouts[next(reversed(self._sent))] = timer = ReplyTimer(
-            OPENAI_REPLY_TIMEOUT_S, on_due
+            OPENAI_REPLY_TIMEOUT_S, on_due, self._driver.timer
         )
         if self._serving.connection is not None:
             timer.resume()
@@ -229,14 +229,15 @@ class Requests:
         return until is not None and self._driver.now < until
 
     def _send_later(self, request_id: str) -> None:
-        loop = asyncio.get_running_loop()
-        if (timer := self._timers.get(request_id)) is not None:
-            timer.cancel()
-        until = self._deferred_until[request_id]
-        self._timers[request_id] = loop.call_at(until, self._wait_is_over, request_id)
+        if (deadline := self._waits_stated.get(request_id)) is not None:
+            deadline.cancel()
+        is_over = partial(self._wait_is_over, request_id)
+        self._waits_stated[request_id] = self._driver.timer.at(
+            self._deferred_until[request_id], is_over
+        )
 
     def _wait_is_over(self, request_id: str) -> None:
-        del self._timers[request_id], self._deferred_until[request_id]
+        del self._waits_stated[request_id], self._deferred_until[request_id]
         self._ask(request_id, OPENAI_REPLY_TIMEOUT_S)
 
     def _pause(self, request_id: str) -> None:
@@ -264,21 +265,21 @@ class Requests:
         """What a connection was asked for dies with it; the driver asks the next one."""
         self._unanswered.clear()
         self._refused.clear()
-        self._cancel_timers()
+        self._cancel_waits()
 
     def close(self) -> None:
         """Settle what is pending: the session is over."""
-        self._cancel_timers()
+        self._cancel_waits()
         self.hold()
         for future in list(self._held.values()):
             if not future.done():
                 future.set_exception(llm.RealtimeError("the session is over"))
         self._held.clear()
 
-    def _cancel_timers(self) -> None:
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+    def _cancel_waits(self) -> None:
+        for deadline in self._waits_stated.values():
+            deadline.cancel()
+        self._waits_stated.clear()
 
     def _done(self, request_id: str, future: ReplyFuture) -> None:
         event = self._sent.pop(request_id)
@@ -287,8 +288,8 @@ class Requests:
         self._deferrals.pop(request_id, None)
         self._deferred_until.pop(request_id, None)
         self._timeouts.pop(request_id, None)
-        if (timer := self._timers.pop(request_id, None)) is not None:
-            timer.cancel()
+        if (deadline := self._waits_stated.pop(request_id, None)) is not None:
+            deadline.cancel()
         driver = self._driver
         if future.cancelled():
             driver.feed(f.ReplyCancelled(driver.now, request_id))

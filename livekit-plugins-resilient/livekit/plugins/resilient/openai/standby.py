@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..runtime.driver import HedgeRequest
+    from ..runtime.timer import Timer
     from .history import Event, ReplayState
 
 __all__ = ["NoAnswerError", "StandbyConnection"]
@@ -62,6 +63,7 @@ class StandbyConnection:
         dialled_in_s: Seconds that it took.
         on_sent: Called with each event of the session that it is sent; None for a connection of
             which the application is to notice nothing.
+        timer: Of the session.
     """
 
     def __init__(
@@ -71,7 +73,9 @@ class StandbyConnection:
         replay: ReplayState,
         dialled_in_s: float,
         on_sent: Callable[[Event], None] | None,
+        timer: Timer,
     ) -> None:
+        self._timer = timer
         self.socket = socket
         self.dialled_in_s = dialled_in_s
         self.replay = replay
@@ -141,7 +145,7 @@ class StandbyConnection:
         """
         self._settle()
         try:
-            await within(self._settled.wait(), timeout_s)
+            await within(self._settled.wait(), timeout_s, timer=self._timer)
         except asyncio.TimeoutError:
             # Not every provider answers every event; one that answers none is not there.
             if not self._arrived:

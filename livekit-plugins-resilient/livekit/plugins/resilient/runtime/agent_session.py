@@ -16,6 +16,7 @@ from livekit.agents import ToolError
 from livekit.agents.voice import tool_executor
 
 from .awake import within
+from .timer import Timer
 
 __all__ = ["agent_session_of", "cancel_tool", "listen_first"]
 
@@ -50,7 +51,9 @@ def listen_first(emitter: rtc.EventEmitter[Any], event: str, callback: Callable[
         listeners.update(dict.fromkeys([callback, *others]))
 
 
-async def cancel_tool(session: rtc.EventEmitter[Any], call_id: str) -> None:
+async def cancel_tool(
+    session: rtc.EventEmitter[Any], call_id: str, timer: Timer | None = None
+) -> None:
     """Stop the tool that runs or is about to run for a call.
 
     One that was not declared `ToolFlag.CANCELLABLE` may be in the middle of what must not be left
@@ -69,7 +72,7 @@ async def cancel_tool(session: rtc.EventEmitter[Any], call_id: str) -> None:
     agent_session.on("tool_execution_updated", look)
     try:
         look()
-        await within(started.wait(), _TOOL_STARTS_WITHIN_S)
+        await within(started.wait(), _TOOL_STARTS_WITHIN_S, timer=timer)
         with contextlib.suppress(ToolError):
             await running[agent_session][call_id].executor.cancel(call_id)
     except (asyncio.TimeoutError, KeyError):

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ..core.limits import LATE_AFTER_S, LOOK_EVERY_S, READ_WITHIN_S
+from .timer import Timer
 
 __all__ = ["Countdown", "Meter", "sleep", "within"]
 
@@ -47,32 +48,38 @@ class Countdown:
 
 
 class Meter:
-    """Notices how long the loop is blocked, from its making until `stop`."""
+    """Notices how long the loop is blocked, from its making until `stop`.
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+    Args:
+        timer: Of the session.
+    """
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
         self._slept_s = 0.0
-        self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
+        self._next_look = timer.after(LOOK_EVERY_S, self._look)
 
     @property
     def slept_s(self) -> float:
         """Seconds so far, those included of a block that has just ended."""
-        late_s = self._loop.time() - self._timer.when()
+        late_s = self._timer.now - self._next_look.at
         return self._slept_s + (late_s if late_s >= LATE_AFTER_S else 0.0)
 
     def stop(self) -> None:
         """Look no more."""
-        self._timer.cancel()
+        self._next_look.cancel()
 
     def _look(self) -> None:
         self._slept_s = self.slept_s
-        self._timer = self._loop.call_later(LOOK_EVERY_S, self._look)
+        self._next_look = self._timer.after(LOOK_EVERY_S, self._look)
 
 
 async def within(
     awaitable: Awaitable[_T],
     seconds: float,
     unused: Callable[[_T], Awaitable[object]] | None = None,
+    *,
+    timer: Timer | None = None,
 ) -> _T:
     """The result of `awaitable`, which is cancelled where it takes longer.
 
@@ -82,17 +89,18 @@ async def within(
         awaitable: What is waited for.
         seconds: Of a loop that runs.
         unused: Gets what it resulted in as it was given up, or we were, so that it can be closed.
+        timer: Of the session; one of its own, where none is at hand.
 
     Raises:
         asyncio.TimeoutError: It took longer.
     """
     is_taken, task = False, asyncio.ensure_future(awaitable)
-    loop, countdown = asyncio.get_running_loop(), Countdown(seconds)
+    timer, countdown = timer or Timer(), Countdown(seconds)
     try:
         while not task.done() and not countdown.is_over:
-            due_at = loop.time() + countdown.piece_s
-            await asyncio.wait({task}, timeout=countdown.piece_s)
-            countdown.counted(loop.time() - due_at)
+            due_at = timer.now + countdown.piece_s
+            await timer.until(due_at, task)
+            countdown.counted(timer.now - due_at)
         if is_taken := task.done():
             return task.result()
     finally:
@@ -105,10 +113,10 @@ async def within(
     raise asyncio.TimeoutError
 
 
-async def sleep(seconds: float) -> None:
+async def sleep(seconds: float, timer: Timer) -> None:
     """Return after so many seconds of a loop that runs."""
-    loop, countdown = asyncio.get_running_loop(), Countdown(seconds)
+    countdown = Countdown(seconds)
     while not countdown.is_over:
-        due_at = loop.time() + countdown.piece_s
-        await asyncio.sleep(countdown.piece_s)
-        countdown.counted(loop.time() - due_at)
+        due_at = timer.now + countdown.piece_s
+        await timer.until(due_at)
+        countdown.counted(timer.now - due_at)

@@ -1,4 +1,4 @@
-"""Runs a `Conversation` on the event loop: facts in, decisions carried out, one timer.
+"""Runs a `Conversation` on the event loop: facts in, decisions carried out.
 
 No policy: what is decided stands in `core`, what it means for a provider in its session.
 """
@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from livekit import rtc
@@ -27,7 +28,7 @@ from ..core.decisions import (
     SuspectDead,
     TakeBack,
 )
-from ..core.limits import LATE_AFTER_S, LOOK_EVERY_S, STALL_TOLD_S, Bounds
+from ..core.limits import LATE_AFTER_S, LOOK_EVERY_S, STALL_TOLD_S, TIMER_SLACK_S, Bounds
 from ..core.state import Link
 from ..events import (
     FirstAudioAfterReconnect,
@@ -44,12 +45,9 @@ from ..wording import RedriveContext, redrive_text, tail
 from .log import logger
 from .speech_hint import SpeechHint
 from .telemetry import Telemetry
+from .timer import Timer, Watch
 
 __all__ = ["Carrier", "Driver", "HedgeRequest"]
-
-
-# A loop may fire a timer early by its clock's resolution.
-_TIMER_SLACK_S = 0.001
 
 # Rounds of the loop from a deadline to its judgement: a message that has arrived is read, decrypted
 # and taken apart within fewer.
@@ -121,7 +119,9 @@ class Driver:
         self._conversation = Conversation(bounds)
         self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self.timer = Timer()
+        """Of the session; each of its parts waits by it."""
+        self._alarm = Watch(self.timer, self._wake_at, self._on_timer)
         self._judging: asyncio.Handle | None = None
         self._waiting: deque[f.Fact] = deque()
         self._taken_at = float("-inf")
@@ -170,13 +170,13 @@ class Driver:
         # together with the fact, as the end of a connection does.
         moved = self._loop.create_future()
         self._waiters[moved] = None
-        timer = None if by == float("inf") else self._loop.call_at(by, _wake, moved)
+        deadline = None if by == float("inf") else self.timer.at(by, partial(_wake, moved))
         try:
             await moved
         finally:
             del self._waiters[moved]
-            if timer is not None:
-                timer.cancel()
+            if deadline is not None:
+                deadline.cancel()
 
     @property
     def owes_reply(self) -> bool:
@@ -305,38 +305,32 @@ class Driver:
     def close(self) -> None:
         """The application closed the session: nothing is decided any more."""
         self.feed(f.Closed(self.now))
-        for handle in (self._timer, self._judging):
-            if handle is not None:
-                handle.cancel()
-        self._timer = self._judging = None
+        self._alarm.cancel()
+        if self._judging is not None:
+            self._judging.cancel()
+            self._judging = None
 
-    # -- one timer
+    # -- what falls due
 
-    def _arm(self) -> None:
-        """Set the timer to the next deadline, or to the next look at whether the loop runs."""
+    def _wake_at(self) -> float | None:
+        """The next deadline, or the next look at whether the loop runs."""
         if self._judging is not None or self._conversation.link is not Link.UP:
-            return
+            return None
         look_at = self.now + LOOK_EVERY_S
         deadline = self._conversation.next_deadline()
-        wake_at = look_at if deadline is None else min(deadline, look_at)
-        if self._timer is not None:
-            # A timer that fires early only looks again, which is cheaper than moving it.
-            if self._timer.when() <= wake_at:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(wake_at, self._on_timer)
+        return look_at if deadline is None else min(deadline, look_at)
 
-    def _on_timer(self) -> None:
+    def _on_timer(self, set_for: float) -> None:
         now = self.now
-        self._note_stall(now)
-        self._timer = None
+        if now - set_for >= LATE_AFTER_S:
+            self._woken_late(now, now - set_for)
         deadline = self._conversation.next_deadline()
         if self._waiting:
             self._work_off(())
-        elif deadline is not None and deadline - now < _TIMER_SLACK_S:
+        elif deadline is not None and deadline - now < TIMER_SLACK_S:
             self._judge_in(_READ_ROUNDS)
         else:
-            self._arm()
+            self._alarm.look()
 
     def _judge_in(self, rounds: int) -> None:
         """Look whether a deadline still stands, once all that has arrived was read (R23)."""
@@ -345,20 +339,20 @@ class Driver:
             return
         self._judging = None
         deadline = self._conversation.next_deadline()
-        due = deadline is not None and deadline - self.now < _TIMER_SLACK_S
+        due = deadline is not None and deadline - self.now < TIMER_SLACK_S
         self._work_off(self._conversation.due(max(deadline or 0.0, self.now)) if due else ())
 
     def _note_stall(self, now: float) -> None:
-        """Have the conversation told, ahead of anything else, where the timer is overdue."""
-        if self._timer is None:
-            return
-        late_s = now - self._timer.when()
-        if late_s >= LATE_AFTER_S:
-            self._timer.cancel()
-            self._timer = None
-            self._waiting.append(f.LoopStalled(now, late_s))
-            if late_s >= STALL_TOLD_S:
-                self.tell(LoopStalled(now, late_s))
+        """Have the conversation told, ahead of anything else, where its deadline is overdue."""
+        set_for = self._alarm.at
+        if set_for is not None and now - set_for >= LATE_AFTER_S:
+            self._alarm.cancel()
+            self._woken_late(now, now - set_for)
+
+    def _woken_late(self, now: float, late_s: float) -> None:
+        self._waiting.append(f.LoopStalled(now, late_s))
+        if late_s >= STALL_TOLD_S:
+            self.tell(LoopStalled(now, late_s))
 
     # -- decisions
 
@@ -374,7 +368,7 @@ class Driver:
                 self.watch()
             for waiter in self._waiters:
                 _wake(waiter)
-            self._arm()
+            self._alarm.look()
 
     def _receive(self, fact: f.Fact) -> None:
         if fact.at < self._taken_at:

@@ -24,6 +24,7 @@ from ..fallback import Fallback, GivenUp
 from ..options import ResilienceOptions
 from .driver import Driver
 from .log import logger
+from .timer import Watch
 
 __all__ = ["LinkDriver", "Sign", "link_limits"]
 
@@ -99,6 +100,7 @@ class LinkDriver:
         self._sign: Sign = "silent"
         self._pongs_prove = False
         self._waiter: asyncio.Future[None] | None = None
+        self._alarm = Watch(driver.timer, self._wake_at, self._wake)
         driver.watch = self._look
 
     @property
@@ -271,26 +273,24 @@ class LinkDriver:
 
     async def _next(self) -> None:
         """Wait until something may have fallen due."""
-        now, deadline, from_at = (
-            self._driver.now,
-            self._link.next_deadline(),
-            self._link.watches_from,
-        )
-        self._listens = from_at is not None and from_at <= now
-        if not self._listens and from_at is not None:
-            # Until then what happens in the conversation does not matter.
-            deadline = from_at if deadline is None else min(deadline, from_at)
-        loop = asyncio.get_running_loop()
-        self._waiter = waiter = loop.create_future()
-        timer = None if deadline is None else loop.call_at(deadline, self._wake)
+        from_at = self._link.watches_from
+        self._listens = from_at is not None and from_at <= self._driver.now
+        self._waiter = waiter = asyncio.get_running_loop().create_future()
+        self._alarm.look()
         try:
             await waiter
         finally:
             self._waiter = None
-            if timer is not None:
-                timer.cancel()
+            self._alarm.cancel()
 
-    def _wake(self) -> None:
+    def _wake_at(self) -> float | None:
+        deadline, from_at = self._link.next_deadline(), self._link.watches_from
+        if self._listens or from_at is None:
+            return deadline
+        # Until then what happens in the conversation does not matter.
+        return from_at if deadline is None else min(deadline, from_at)
+
+    def _wake(self, _: object = None) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

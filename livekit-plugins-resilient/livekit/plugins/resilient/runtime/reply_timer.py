@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from .awake import Countdown
+from .timer import Deadline, Timer
 
 __all__ = ["ReplyTimer"]
 
@@ -19,13 +19,16 @@ class ReplyTimer:
     Args:
         timeout_s: Seconds above 0.
         on_due: Called on the event loop, unless `cancel` comes first.
+        timer: Of the session; one of its own, where none is at hand.
     """
 
-    def __init__(self, timeout_s: float, on_due: Callable[[], None]) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(
+        self, timeout_s: float, on_due: Callable[[], None], timer: Timer | None = None
+    ) -> None:
+        self._timer = timer or Timer()
         self._countdown = Countdown(timeout_s)
         self._on_due: Callable[[], None] | None = on_due
-        self._handle: asyncio.TimerHandle | None = None
+        self._deadline: Deadline | None = None
 
     @classmethod
     def idle(cls) -> ReplyTimer:
@@ -43,16 +46,16 @@ class ReplyTimer:
         if at_least_s:
             self.pause()
             self._countdown.left_s = max(self._countdown.left_s, at_least_s)
-        if self._handle is None and self._on_due is not None:
-            self._handle = self._loop.call_later(self._countdown.piece_s, self._count)
+        if self._deadline is None and self._on_due is not None:
+            self._deadline = self._timer.after(self._countdown.piece_s, self._count)
 
     def pause(self) -> None:
         """The connection is gone; a running time-out keeps what is left of it."""
-        if self._handle is not None:
-            waited_s = self._countdown.piece_s - (self._handle.when() - self._loop.time())
+        if self._deadline is not None:
+            waited_s = self._countdown.piece_s - (self._deadline.at - self._timer.now)
             self._countdown.left_s -= min(max(waited_s, 0.0), self._countdown.piece_s)
-            self._handle.cancel()
-            self._handle = None
+            self._deadline.cancel()
+            self._deadline = None
 
     def expire(self) -> None:
         """Be due now."""
@@ -64,14 +67,14 @@ class ReplyTimer:
     def cancel(self) -> None:
         """Never be due."""
         self._on_due = None
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _count(self) -> None:
-        assert self._handle is not None
-        late_s = self._loop.time() - self._handle.when()
-        self._handle = None
+        assert self._deadline is not None
+        late_s = self._timer.now - self._deadline.at
+        self._deadline = None
         self._countdown.counted(late_s)
         if self._countdown.is_over:
             self.expire()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Generic
 
 from livekit.agents import APIConnectionError
@@ -52,6 +53,7 @@ class Runner(Generic[ConnectionT, SuccessorT]):
     ) -> None:
         self._connector = connector
         self._driver = driver
+        self._within = partial(within, timer=driver.timer)
         self._fallback = fallback
         self._link = LinkDriver(
             limits, driver, rest, fallback, hedge_notice_s, lambda: connector.knows_words
@@ -149,7 +151,7 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         """Dial, restore and serve one connection, and those that take over from it, until one ends
         with no other in its place."""
         connector, driver = self._connector, self._driver
-        began_at, meter = driver.now, Meter()
+        began_at, meter = driver.now, Meter(driver.timer)
         try:
             connection: ConnectionT | None = await self._dial(within_s)
         finally:
@@ -173,13 +175,13 @@ class Runner(Generic[ConnectionT, SuccessorT]):
 
     async def _dial(self, within_s: float) -> ConnectionT:
         try:
-            return await within(self._connector.dial(), within_s, _close)
+            return await self._within(self._connector.dial(), within_s, _close)
         except asyncio.TimeoutError as e:
             raise APIConnectionError("the dial took too long") from e
 
     async def _restore(self, connection: ConnectionT, limit_s: float) -> None:
         try:
-            await within(self._connector.restore(connection), limit_s)
+            await self._within(self._connector.restore(connection), limit_s)
         except asyncio.TimeoutError as e:
             raise APIConnectionError("a new connection was not answered in time") from e
         except self._connector.foreign:
@@ -212,7 +214,9 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         known = error if isinstance(error, connector.informative) else lost
         if heard:
             self._fallback.leave(
-                connector.left(), lambda: connector.emit_error(known, recoverable=False)
+                connector.left(),
+                lambda: connector.emit_error(known, recoverable=False),
+                self._driver.timer,
             )
         raise lost from error
 
@@ -374,13 +378,13 @@ class Runner(Generic[ConnectionT, SuccessorT]):
         return hedge
 
     async def _ping(self, connection: ConnectionT) -> None:
-        every_s = self._connector.ping_every_s
+        every_s, timer = self._connector.ping_every_s, self._driver.timer
         while every_s is not None:
             await self._connector.ping(connection)
-            await asyncio.sleep(every_s)
+            await timer.until(timer.now + every_s)
 
     async def _wait_for_answer(self, connection: ConnectionT, answer_by: float) -> None:
-        await sleep(answer_by - self._driver.now)
+        await sleep(answer_by - self._driver.now, self._driver.timer)
         if not connection.has_answered:
             connection.abort()
 
