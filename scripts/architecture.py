@@ -14,7 +14,7 @@ from code_index import VENDORED, Code, Function, WalkError
 from walks import DROP, FRAME, GAP, HANDLE, Hop, Walk, follow
 
 from livekit.plugins.resilient.core import link
-from livekit.plugins.resilient.core.state import LINK_MOVES, PHASE_MOVES, Link, Phase
+from livekit.plugins.resilient.core.state import CONNECTION_MOVES, PHASE_MOVES, Connection, Phase
 
 Moves: TypeAlias = Mapping[Any, Mapping[Any, frozenset[Any]]]
 
@@ -47,7 +47,7 @@ HEAD: Final = """\
 An application holds a session, which is upstream's class with ours above it: upstream's code
 (`_vendor/`, fetched and patched at build time) still makes and reads the provider's messages, and
 ours sees each of them. Ours has three parts. Two state machines without I/O in `core/` decide:
-`Link` when to dial, to hand over to another connection and to give up; `Conversation` what is owed
+`Link` when to dial, to hand over to another connection and to give up; `TurnMachine` what is owed
 to the caller, and when to ask the model again or to end a reply. They take facts (past tense) and
 answer decisions (imperative); a clock they do not have, so each says when it wants to be asked
 next.
@@ -55,7 +55,7 @@ next.
 On the event loop, `Runner` carries out what `Link` decides, for every provider in the same way:
 dial, restore, serve, switch, close. What a provider does differently stands behind the protocol
 `Connector`, which `google/` and `openai/` implement (`inference/` and `xai/` are OpenAI's with
-small changes). `Driver` carries out what `Conversation` decides, through the session. So a
+small changes). `Driver` carries out what `TurnMachine` decides, through the session. So a
 question of **when** is answered in `core/`, one of **how** in the provider's folder, and
 `runtime/` and the drivers only connect the two.
 """
@@ -69,9 +69,10 @@ not drawn; one that a state has no entry for is refused. {over} leads to `OVER` 
 `Link`, the connection (`core/link.py`, `MOVES`; by time: `Link.due`):
 """
 
-CONVERSATION: Final = """\
-`Conversation`: the connection as it sees it, and the reply that is open (`core/state.py`,
-`LINK_MOVES` and `PHASE_MOVES`). {closed} leads to `CLOSED` from everywhere, and {ended} to `NONE`.
+TURN: Final = """\
+`TurnMachine`: the connection as it sees it, and the reply that is open (`core/state.py`,
+`CONNECTION_MOVES` and `PHASE_MOVES`). {closed} leads to `CLOSED` from everywhere, and {ended} to
+`NONE`.
 """
 
 WALKS: Final = """\
@@ -93,11 +94,11 @@ def page(code: Code) -> str:
         picture(code),
         MACHINES.format(over=_names(_everywhere(link.MOVES, link.State.OVER))),
         _state_diagram(_link_moves()),
-        CONVERSATION.format(
-            closed=_names(_everywhere(_as_sets(LINK_MOVES), Link.CLOSED)),
+        TURN.format(
+            closed=_names(_everywhere(_as_sets(CONNECTION_MOVES), Connection.CLOSED)),
             ended=_names(_everywhere(_as_sets(PHASE_MOVES), Phase.NONE)),
         ),
-        _state_diagram(_conversation_moves()),
+        _state_diagram(_turn_moves()),
         WALKS,
         _walks(code, "A handle", "from the server's message to the difference told", HANDLE),
         _walks(code, "A drop", "from the closed socket to the first audio of the next reply", DROP),
@@ -121,9 +122,9 @@ def _link_moves() -> list[str]:
     return lines
 
 
-def _conversation_moves() -> list[str]:
+def _turn_moves() -> list[str]:
     return [
-        *_moves(Link, _as_sets(LINK_MOVES), Link.CLOSED),
+        *_moves(Connection, _as_sets(CONNECTION_MOVES), Connection.CLOSED),
         *_moves(Phase, _as_sets(PHASE_MOVES), Phase.NONE),
     ]
 

@@ -1,6 +1,6 @@
 """Cost of the core per fact, after short and long histories: scripts/bench_core.py [ROUNDS].
 
-Prints microseconds per `Conversation.receive()` with the `next_deadline()` that a driver asks
+Prints microseconds per `TurnMachine.receive()` with the `next_deadline()` that a driver asks
 after it. Asserts nothing: the figure is the machine's.
 """
 
@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from livekit.plugins.resilient.core import Bounds, Conversation, Fact
+from livekit.plugins.resilient.core import Bounds, Fact, TurnMachine
 from livekit.plugins.resilient.core import facts as f
 
 DROP_EVERY = 5  # turns
@@ -43,13 +43,13 @@ def turn(at: float, number: int) -> Iterator[Fact]:
     yield f.PlaybackFinished(at + 2.3, name, 4.0)
 
 
-def measure(conversation: Conversation, first: int, turns: int) -> float:
+def measure(machine: TurnMachine, first: int, turns: int) -> float:
     """Microseconds per fact over `turns` turns."""
     facts = [fact for number in range(first, first + turns) for fact in turn(number * 10.0, number)]
     started = time.process_time()
     for fact in facts:
-        conversation.receive(fact)
-        conversation.next_deadline()
+        machine.receive(fact)
+        machine.next_deadline()
     return (time.process_time() - started) / len(facts) * 1e6
 
 
@@ -60,11 +60,11 @@ def main() -> None:
     for history in (0, 100, 5000):
         costs = []
         for _ in range(rounds):
-            conversation = Conversation(Bounds())
-            conversation.receive(f.Connected(0.0))
+            machine = TurnMachine(Bounds())
+            machine.receive(f.Connected(0.0))
             if history:
-                measure(conversation, 1, history)
-            costs.append(measure(conversation, history + 1, 100))
+                measure(machine, 1, history)
+            costs.append(measure(machine, history + 1, 100))
         print(f"{history:16d}   {min(costs):6.2f}")
 
 

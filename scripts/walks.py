@@ -2,7 +2,7 @@
 
 A walk is a list of steps, each to the next function, and each must show in the code: see `follow`.
 Consecutive functions of one part are one hop. A part is an object; a session and upstream's class
-beneath it are one, and so are the conversation and its `PARTS`.
+beneath it are one, and so are the turns and their `PARTS`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from code_index import Code, Function, WalkError
 
 How: TypeAlias = Literal["begin", "call", "back", "message", "rest"]
 
-PARTS = {"Replies": "Conversation"}
+PARTS = {"Replies": "TurnMachine"}
 """Objects that belong to another, which nobody else sees."""
 
 MESSAGES = ("facts", "decisions", "link_decisions", "link_facts")
@@ -173,9 +173,9 @@ _LOST = [
 ]
 
 _ASKED = [
-    *calls("Conversation._connected", "Replies.reconnected"),
-    rests("_edge", "Conversation.due", "until the model had its time to go on by itself"),
-    *calls("Conversation._act", "Replies.redrive", "replies:_redrive"),
+    *calls("TurnMachine._connected", "Replies.reconnected"),
+    rests("_edge", "TurnMachine.due", "until the model had its time to go on by itself"),
+    *calls("TurnMachine._act", "Replies.redrive", "replies:_redrive"),
     sends("Redrive", "Driver._carry_out"),
     *calls("Driver._redrive", "RealtimeSession.redrive"),
 ]
@@ -237,7 +237,7 @@ DROP = (
             *back("upstream:RealtimeSession._recv_task"),
             *_LOST,
             *calls("RealtimeSession._connection_began", "TurnLog.connected"),
-            sends("Connected", "Conversation._take"),
+            sends("Connected", "TurnMachine._take"),
             *_ASKED,
             *calls("RealtimeSession._send_client_event"),
             *calls("upstream:RealtimeSession._send_client_event"),
@@ -245,7 +245,7 @@ DROP = (
             *calls("LiveSession.send_client_content"),
             rests("", "LiveSession.receive", _ANSWER),
         ),
-        "On the way, `Runner._serve` has `Connector.ended` tell the conversation `Disconnected`: "
+        "On the way, `Runner._serve` has `Connector.ended` tell the `TurnMachine` `Disconnected`: "
         "the streams of the reply that was cut are closed at once. `Runner._over_one` dials and "
         "restores (the walk of a handle) before the connection serves. The audio then goes the way "
         "of any.",
@@ -259,7 +259,7 @@ DROP = (
             *back("upstream:RealtimeSession._run_ws", "Engine.run"),
             *_LOST,
             *calls("ConnectionEvents.on_connected", "ConnectionEvents._feed_connected"),
-            sends("Connected", "Conversation._take"),
+            sends("Connected", "TurnMachine._take"),
             *_ASKED,
             *calls("RealtimeSession.send_event"),
             *calls("upstream:RealtimeSession.send_event"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from livekit.plugins.resilient.core import Bounds, Conversation, Fact
+from livekit.plugins.resilient.core import Bounds, Fact, TurnMachine
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import (
     CloseStreams,
@@ -31,22 +31,22 @@ REQUESTED = (UP, f.ReplyRequested(10.0, "r"))
 CALLED = (*OPENED, f.ToolCallOpened(11.0, "g", "c"))
 
 
-def after(*facts: Fact, **changed: Any) -> Conversation:
-    conversation = Conversation(dataclasses.replace(BOUNDS, **changed))
+def after(*facts: Fact, **changed: Any) -> TurnMachine:
+    machine = TurnMachine(dataclasses.replace(BOUNDS, **changed))
     for fact in facts:
-        conversation.receive(fact)
-    return conversation
+        machine.receive(fact)
+    return machine
 
 
-def hedged(*facts: Fact, **changed: Any) -> tuple[Conversation, Redrive, float]:
+def hedged(*facts: Fact, **changed: Any) -> tuple[TurnMachine, Redrive, float]:
     """With a hedge under way, as soon as it was due: what it asks for, and when."""
-    conversation = after(*facts, **changed)
-    at = conversation.hedge_at
+    machine = after(*facts, **changed)
+    at = machine.hedge_at
     assert at is not None
-    asked = conversation.hedge(at)
+    asked = machine.hedge(at)
     assert asked is not None
-    assert conversation.receive(f.HedgeBegun(at)) == ()
-    return conversation, asked, at
+    assert machine.receive(f.HedgeBegun(at)) == ()
+    return machine, asked, at
 
 
 def of(kind: type[Decision], decisions: tuple[Decision, ...]) -> list[Decision]:
@@ -170,13 +170,13 @@ def of(kind: type[Decision], decisions: tuple[Decision, ...]) -> list[Decision]:
     ],
 )
 def test_it_is_due(facts: tuple[Fact, ...], at: float, cause: str) -> None:
-    conversation = after(*facts)
-    assert conversation.hedge_at == at == conversation.hedge_at
-    assert conversation.hedge(math.nextafter(at, 0.0)) is None
-    asked = conversation.hedge(at)
+    machine = after(*facts)
+    assert machine.hedge_at == at == machine.hedge_at
+    assert machine.hedge(math.nextafter(at, 0.0)) is None
+    asked = machine.hedge(at)
     assert asked is not None
     assert asked.cause == cause
-    assert conversation.hedge(at) == asked, "asking must not change it"
+    assert machine.hedge(at) == asked, "asking must not change it"
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_it_is_due(facts: tuple[Fact, ...], at: float, cause: str) -> None:
     ],
 )
 def test_it_is_not_due(facts: tuple[Fact, ...]) -> None:
-    conversation = after(*facts)
-    assert conversation.hedge_at is None
-    assert conversation.hedge(1e9) is None
+    machine = after(*facts)
+    assert machine.hedge_at is None
+    assert machine.hedge(1e9) is None
 
 
 def test_none_switches_it_off() -> None:
@@ -234,19 +234,19 @@ def test_where_nothing_is_asked_for_only_requests_are_hedged() -> None:
 
 
 def test_a_redrive_is_given_its_time() -> None:
-    conversation = after(*OPENED, f.GenerationEnded(12.0, "g"))
-    assert conversation.next_deadline() == 15.0
-    assert [type(d) for d in conversation.due(15.0)] == [Redrive]
-    assert conversation.hedge_at == 23.0
+    machine = after(*OPENED, f.GenerationEnded(12.0, "g"))
+    assert machine.next_deadline() == 15.0
+    assert [type(d) for d in machine.due(15.0)] == [Redrive]
+    assert machine.hedge_at == 23.0
 
 
 def test_time_stands_still_while_the_loop_sleeps() -> None:
-    conversation = after(*TURN, f.LoopStalled(16.0, 5.0))
-    assert conversation.hedge_at == 23.0
-    conversation = after(*TURN, f.LoopStalled(30.0, 12.0))
-    assert conversation.hedge_at == 30.0 + READ_WITHIN_S
-    assert conversation.hedge(30.0) is None
-    asked = conversation.hedge(30.5)
+    machine = after(*TURN, f.LoopStalled(16.0, 5.0))
+    assert machine.hedge_at == 23.0
+    machine = after(*TURN, f.LoopStalled(30.0, 12.0))
+    assert machine.hedge_at == 30.0 + READ_WITHIN_S
+    assert machine.hedge(30.0) is None
+    asked = machine.hedge(30.5)
     assert asked is not None
     assert asked.waited_s == 8.5
 
@@ -285,47 +285,47 @@ def test_it_asks_for_a_request_that_opened_and_said_nothing() -> None:
     ids=["turn", "opened", "stopped", "requested", "requested and opened"],
 )
 def test_one_for_each_owed_reply(facts: tuple[Fact, ...]) -> None:
-    conversation, _, at = hedged(*facts)
-    assert conversation.hedge_at is None
-    assert conversation.awaits_hedge
-    conversation.receive(f.HedgeBegun(at))
+    machine, _, at = hedged(*facts)
+    assert machine.hedge_at is None
+    assert machine.awaits_hedge
+    machine.receive(f.HedgeBegun(at))
     if facts is TURN:
-        conversation.receive(f.GenerationOpened(at + 1.0, "g"))
+        machine.receive(f.GenerationOpened(at + 1.0, "g"))
     if facts is not REQUESTED:
-        conversation.receive(f.AudioReceived(at + 2.0, "g", 1.0))
-        assert conversation.hedge_at is None, "the same reply, which went on and stopped"
-        conversation.receive(f.PlaybackFinished(at + 3.0, "g", 1.0))
-        conversation.receive(f.GenerationEnded(at + 3.0, "g"))
-    conversation.receive(f.ReplyCancelled(at + 3.5))
-    conversation.receive(f.UserTurnEnded(at + 4.0))
-    assert conversation.hedge_at == at + 12.0, "another reply"
-    asked = conversation.hedge(at + 12.0)
+        machine.receive(f.AudioReceived(at + 2.0, "g", 1.0))
+        assert machine.hedge_at is None, "the same reply, which went on and stopped"
+        machine.receive(f.PlaybackFinished(at + 3.0, "g", 1.0))
+        machine.receive(f.GenerationEnded(at + 3.0, "g"))
+    machine.receive(f.ReplyCancelled(at + 3.5))
+    machine.receive(f.UserTurnEnded(at + 4.0))
+    assert machine.hedge_at == at + 12.0, "another reply"
+    asked = machine.hedge(at + 12.0)
     assert asked is not None
     assert asked.redrive_id == "hedge-2"
 
 
 def test_a_reply_that_was_cut_across_a_drop_is_the_same() -> None:
-    conversation, _, at = hedged(*HEARD)
-    conversation.receive(f.Disconnected(at + 1.0))
-    conversation.receive(f.Connected(at + 2.0, knows_turn=True))
-    assert conversation.hedge_at is None
+    machine, _, at = hedged(*HEARD)
+    machine.receive(f.Disconnected(at + 1.0))
+    machine.receive(f.Connected(at + 2.0, knows_turn=True))
+    assert machine.hedge_at is None
 
 
 def test_a_requested_reply_stays_hedged_once_it_opened() -> None:
-    conversation, _, at = hedged(*REQUESTED)
-    conversation.receive(f.GenerationOpened(at + 1.0, "g", "r"))
-    assert conversation.hedge_at is None
+    machine, _, at = hedged(*REQUESTED)
+    machine.receive(f.GenerationOpened(at + 1.0, "g", "r"))
+    assert machine.hedge_at is None
 
 
 def test_late_captions_of_the_turn_earn_no_second_one_but_the_callers_voice_does() -> None:
-    conversation, _, at = hedged(*TURN)
-    conversation.receive(f.UserTurnEnded(at + 1.0))
-    assert conversation.hedge_at is None
-    assert conversation.awaits_hedge
-    conversation.receive(f.UserSpeechStarted(at + 2.0))
-    conversation.receive(f.UserTurnEnded(at + 3.0))
-    assert not conversation.awaits_hedge, "it was asked for something else"
-    assert conversation.hedge_at == at + 11.0
+    machine, _, at = hedged(*TURN)
+    machine.receive(f.UserTurnEnded(at + 1.0))
+    assert machine.hedge_at is None
+    assert machine.awaits_hedge
+    machine.receive(f.UserSpeechStarted(at + 2.0))
+    machine.receive(f.UserTurnEnded(at + 3.0))
+    assert not machine.awaits_hedge, "it was asked for something else"
+    assert machine.hedge_at == at + 11.0
     by_hint, _, at = hedged(*TURN)
     by_hint.receive(f.LocalSpeechHinted(at + 2.0))
     by_hint.receive(f.UserTurnEnded(at + 3.0))
@@ -358,12 +358,12 @@ def test_late_captions_of_the_turn_earn_no_second_one_but_the_callers_voice_does
     ],
 )
 def test_it_is_not_waited_for_any_more(facts: tuple[Fact, ...], more: tuple[Fact, ...]) -> None:
-    conversation, _, at = hedged(*facts)
+    machine, _, at = hedged(*facts)
     assert at <= 20.0
-    assert conversation.awaits_hedge
+    assert machine.awaits_hedge
     for fact in more:
-        conversation.receive(fact)
-        assert not conversation.awaits_hedge
+        machine.receive(fact)
+        assert not machine.awaits_hedge
 
 
 @pytest.mark.parametrize(
@@ -380,110 +380,110 @@ def test_it_is_not_waited_for_any_more(facts: tuple[Fact, ...], more: tuple[Fact
     ids=lambda fact: type(fact).__name__,
 )
 def test_it_still_is(fact: Fact) -> None:
-    conversation, _, _ = hedged(*OPENED)
-    conversation.receive(fact)
-    assert conversation.awaits_hedge
+    machine, _, _ = hedged(*OPENED)
+    machine.receive(fact)
+    assert machine.awaits_hedge
 
 
 def test_cutting_keeps_its_own_bounds() -> None:
     for facts, at in ((OPENED, 41.0), (HEARD, 43.5)):
-        conversation, _, _ = hedged(*facts)
-        assert conversation.next_deadline() == at
+        machine, _, _ = hedged(*facts)
+        assert machine.next_deadline() == at
 
 
 # --- once it serves -----------------------------------------------------------------------------
 
 
 def test_the_open_generation_is_closed_and_nothing_is_asked_beside_the_answer() -> None:
-    conversation, asked, at = hedged(*HEARD)
-    decisions = conversation.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
+    machine, asked, at = hedged(*HEARD)
+    decisions = machine.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
     assert decisions == (CloseStreams("g"),)
-    assert conversation.owes_reply
-    assert conversation.receive(f.GenerationOpened(at + 1.0, "h", asked.redrive_id)) == ()
-    conversation.receive(f.AudioReceived(at + 1.0, "h", 3.0))
-    assert not of(Redrive, conversation.receive(f.PlaybackStarted(at + 1.1, "h")))
-    assert not conversation.owes_reply
-    conversation.receive(f.GenerationEnded(at + 1.2, "h"))
-    assert conversation.due(at + 300.0) == ()
+    assert machine.owes_reply
+    assert machine.receive(f.GenerationOpened(at + 1.0, "h", asked.redrive_id)) == ()
+    machine.receive(f.AudioReceived(at + 1.0, "h", 3.0))
+    assert not of(Redrive, machine.receive(f.PlaybackStarted(at + 1.1, "h")))
+    assert not machine.owes_reply
+    machine.receive(f.GenerationEnded(at + 1.2, "h"))
+    assert machine.due(at + 300.0) == ()
 
 
 def test_without_its_id_it_is_a_reconnect_like_any_other() -> None:
     for hedge_id in (None, "hedge-7"):
-        conversation, _, at = hedged(*HEARD)
-        decisions = conversation.receive(f.Connected(at + 1.0, hedge_id=hedge_id))
+        machine, _, at = hedged(*HEARD)
+        decisions = machine.receive(f.Connected(at + 1.0, hedge_id=hedge_id))
         assert [type(d) for d in decisions] == [CloseStreams, Redrive]
 
 
 def test_an_answer_that_was_never_heard_is_followed_by_the_usual_rules() -> None:
-    conversation, asked, at = hedged(*TURN)
-    assert conversation.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id)) == ()
-    conversation.receive(f.GenerationOpened(at + 1.0, "h", asked.redrive_id))
-    conversation.receive(f.AudioReceived(at + 1.0, "h", 3.0))
-    assert conversation.receive(f.Disconnected(at + 2.0)) == (CloseStreams("h"),)
-    (redrive,) = conversation.receive(f.Connected(at + 3.0))
+    machine, asked, at = hedged(*TURN)
+    assert machine.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id)) == ()
+    machine.receive(f.GenerationOpened(at + 1.0, "h", asked.redrive_id))
+    machine.receive(f.AudioReceived(at + 1.0, "h", 3.0))
+    assert machine.receive(f.Disconnected(at + 2.0)) == (CloseStreams("h"),)
+    (redrive,) = machine.receive(f.Connected(at + 3.0))
     assert isinstance(redrive, Redrive)
     assert redrive.cause == "reply_cut"
 
 
 def test_one_that_never_opened_counts_as_an_unanswered_redrive() -> None:
-    conversation, asked, at = hedged(*TURN)
-    conversation.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
-    assert conversation.next_deadline() == at + 31.0
-    assert conversation.due(at + 31.0) == (SuspectDead("reply_silent", 30.0),)
-    assert [type(d) for d in conversation.receive(f.Connected(at + 32.0))] == [Redrive]
+    machine, asked, at = hedged(*TURN)
+    machine.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
+    assert machine.next_deadline() == at + 31.0
+    assert machine.due(at + 31.0) == (SuspectDead("reply_silent", 30.0),)
+    assert [type(d) for d in machine.receive(f.Connected(at + 32.0))] == [Redrive]
 
 
 def test_one_that_is_passed_over_leads_to_another_session() -> None:
-    conversation, asked, at = hedged(*TURN)
-    conversation.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
-    assert conversation.receive(f.TurnPassedOver(at + 2.0)) == (SuspectDead("passed_over", 1.0),)
+    machine, asked, at = hedged(*TURN)
+    machine.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
+    assert machine.receive(f.TurnPassedOver(at + 2.0)) == (SuspectDead("passed_over", 1.0),)
 
 
 def test_requests_keep_their_future_and_later_ones_are_issued_after_it() -> None:
-    conversation, asked, at = hedged(*REQUESTED)
-    conversation.receive(f.ReplyRequested(at + 0.5, "s"))
-    decisions = conversation.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
+    machine, asked, at = hedged(*REQUESTED)
+    machine.receive(f.ReplyRequested(at + 0.5, "s"))
+    decisions = machine.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
     assert decisions == ()
-    conversation.receive(f.GenerationOpened(at + 1.0, "h", "r"))
-    conversation.receive(f.AudioReceived(at + 1.0, "h", 1.0))
-    conversation.receive(f.GenerationEnded(at + 1.0, "h"))
-    (redrive,) = of(Redrive, conversation.receive(f.PlaybackStarted(at + 1.1, "h")))
+    machine.receive(f.GenerationOpened(at + 1.0, "h", "r"))
+    machine.receive(f.AudioReceived(at + 1.0, "h", 1.0))
+    machine.receive(f.GenerationEnded(at + 1.0, "h"))
+    (redrive,) = of(Redrive, machine.receive(f.PlaybackStarted(at + 1.1, "h")))
     assert isinstance(redrive, Redrive)
     assert redrive.request_ids == ("s",)
 
 
 def test_a_request_that_it_answers_counts_its_silence_from_then() -> None:
-    conversation, asked, at = hedged(*REQUESTED, reply_silent_after_s=10.0)
-    conversation.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
-    assert conversation.next_deadline() == at + 11.0
+    machine, asked, at = hedged(*REQUESTED, reply_silent_after_s=10.0)
+    machine.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
+    assert machine.next_deadline() == at + 11.0
 
 
 def test_a_redrive_that_was_open_has_its_one_outcome() -> None:
-    conversation = after(*OPENED, f.GenerationEnded(12.0, "g"))
-    (redrive,) = conversation.due(15.0)
+    machine = after(*OPENED, f.GenerationEnded(12.0, "g"))
+    (redrive,) = machine.due(15.0)
     assert isinstance(redrive, Redrive)
-    asked = conversation.hedge(23.0)
+    asked = machine.hedge(23.0)
     assert asked is not None
-    conversation.receive(f.HedgeBegun(23.0))
-    decisions = conversation.receive(f.Connected(24.0, hedge_id=asked.redrive_id))
+    machine.receive(f.HedgeBegun(23.0))
+    decisions = machine.receive(f.Connected(24.0, hedge_id=asked.redrive_id))
     assert decisions == (RecordOutcome(redrive.redrive_id, "failed"),)
 
 
 def test_its_reply_is_taken_back_where_the_old_rest_is_stopped() -> None:
-    conversation, asked, at = hedged(*HEARD, f.AudioReceived(13.5, "g", 60.0))
+    machine, asked, at = hedged(*HEARD, f.AudioReceived(13.5, "g", 60.0))
     at = 80.0
-    conversation.receive(f.Connected(at, hedge_id=asked.redrive_id))
-    conversation.receive(f.GenerationOpened(at, "h", asked.redrive_id))
+    machine.receive(f.Connected(at, hedge_id=asked.redrive_id))
+    machine.receive(f.GenerationOpened(at, "h", asked.redrive_id))
     stopped = f.PlaybackFinished(at + 1.0, "g", 5.0, cut_in=True)
-    assert conversation.receive(stopped) == (TakeBack(asked.redrive_id, "h"),)
+    assert machine.receive(stopped) == (TakeBack(asked.redrive_id, "h"),)
 
 
 def test_words_that_were_under_way_ask_for_nothing_before_the_answer() -> None:
-    conversation, asked, at = hedged(*TURN)
-    conversation.receive(f.UserSpeechStarted(at + 0.5))
-    conversation.receive(f.UserSpeechStopped(at + 0.6))
-    decisions = conversation.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
+    machine, asked, at = hedged(*TURN)
+    machine.receive(f.UserSpeechStarted(at + 0.5))
+    machine.receive(f.UserSpeechStopped(at + 0.6))
+    decisions = machine.receive(f.Connected(at + 1.0, hedge_id=asked.redrive_id))
     assert decisions == ()
-    assert conversation.receive(f.GenerationOpened(at + 1.0, "h", asked.redrive_id)) == ()
-    assert not of(Redrive, conversation.receive(f.PlaybackStarted(at + 1.1, "h")))
-    assert not conversation.owes_reply
+    assert machine.receive(f.GenerationOpened(at + 1.0, "h", asked.redrive_id)) == ()
+    assert not of(Redrive, machine.receive(f.PlaybackStarted(at + 1.1, "h")))
+    assert not machine.owes_reply

@@ -12,7 +12,7 @@ CORE = (
     Path(__file__).parents[2] / "livekit-plugins-resilient/livekit/plugins/resilient/core"
 ).resolve()
 MODULES = sorted(CORE.glob("*.py"))
-DECIDING = ("conversation.py", "replies.py", "state.py", "watchdogs.py", "facts.py", "decisions.py")
+DECIDING = ("turn.py", "replies.py", "state.py", "watchdogs.py", "facts.py", "decisions.py")
 ALLOWED = {
     "__future__",
     "abc",

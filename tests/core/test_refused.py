@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livekit.plugins.resilient.core import Bounds, Conversation, Fact
+from livekit.plugins.resilient.core import Bounds, Fact, TurnMachine
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import Decision, RecordOutcome, Redrive
 
@@ -28,15 +28,15 @@ ASKED = (
 )
 
 
-def told(*facts: Fact) -> tuple[Conversation, list[Decision]]:
-    """A conversation, and what it decided by the time of the last fact."""
-    conversation = Conversation(BOUNDS)
+def told(*facts: Fact) -> tuple[TurnMachine, list[Decision]]:
+    """A machine, and what it decided by the time of the last fact."""
+    machine = TurnMachine(BOUNDS)
     decisions: list[Decision] = []
     for fact in facts:
-        while (at := conversation.next_deadline()) is not None and at < fact.at:
-            decisions += conversation.due(at)
-        decisions += conversation.receive(fact)
-    return conversation, decisions
+        while (at := machine.next_deadline()) is not None and at < fact.at:
+            decisions += machine.due(at)
+        decisions += machine.receive(fact)
+    return machine, decisions
 
 
 def causes(decisions: list[Decision]) -> list[str]:
@@ -60,16 +60,16 @@ def test_a_refused_turn_is_answered_when_the_running_reply_is_over(
 
 def test_a_reply_that_began_after_the_turn_answers_it() -> None:
     late = (UP, TURN, f.GenerationOpened(12.5, "g"), f.ReplyRefused(12.6, None))
-    conversation, decisions = told(*late, f.AudioReceived(13.0, "g", 1.0))
-    decisions += conversation.receive(f.GenerationEnded(14.0, "g"))
+    machine, decisions = told(*late, f.AudioReceived(13.0, "g", 1.0))
+    decisions += machine.receive(f.GenerationEnded(14.0, "g"))
     assert causes(decisions) == []
 
 
 @pytest.mark.parametrize("about", [None, "redrive-1"])
 def test_nothing_is_asked_for_where_nothing_is_owed(about: str | None) -> None:
-    conversation, decisions = told(UP, f.ReplyRefused(1.0, about))
+    machine, decisions = told(UP, f.ReplyRefused(1.0, about))
     assert decisions == []
-    assert conversation.next_deadline() is None
+    assert machine.next_deadline() is None
 
 
 def test_a_refused_redrive_is_made_again() -> None:
@@ -81,11 +81,11 @@ def test_a_refused_redrive_is_made_again() -> None:
 def test_a_refused_redrive_is_not_made_again_where_the_running_reply_is_the_answer() -> None:
     answered = (*ASKED, f.GenerationOpened(20.1, "g"), f.AudioReceived(20.2, "g", 1.0))
     over = (f.GenerationEnded(20.5, "g"), f.ReplyRefused(20.5, "redrive-1"))
-    conversation, decisions = told(*answered, *over)
-    decisions += conversation.receive(f.PlaybackStarted(20.6, "g"))
+    machine, decisions = told(*answered, *over)
+    decisions += machine.receive(f.PlaybackStarted(20.6, "g"))
     assert causes(decisions) == ["unanswered_turn"]
     assert outcomes(decisions) == ["superseded"]
-    assert conversation.next_deadline() is None
+    assert machine.next_deadline() is None
 
 
 @pytest.mark.parametrize("about", ["redrive-9", "redrive-1"])
@@ -98,6 +98,6 @@ def test_a_late_refusal_changes_nothing(about: str) -> None:
 
 def test_a_redrive_that_would_talk_over_the_caller_waits_until_they_are_done() -> None:
     cut_in = (f.UserSpeechStarted(20.1), f.ReplyRefused(20.1, "redrive-1"))
-    conversation, decisions = told(*ASKED, *cut_in, f.UserSpeechStopped(21.0))
+    machine, decisions = told(*ASKED, *cut_in, f.UserSpeechStopped(21.0))
     assert causes(decisions) == ["unanswered_turn"]
-    assert conversation.next_deadline() == 21.0 + BOUNDS.redrive_after_s
+    assert machine.next_deadline() == 21.0 + BOUNDS.redrive_after_s

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from livekit.plugins.resilient.core import Bounds, Conversation, Fact
+from livekit.plugins.resilient.core import Bounds, Fact, TurnMachine
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import (
     CloseStreams,
@@ -38,10 +38,10 @@ def changed(bounds: Bounds = QUIET, **fields: Any) -> Bounds:
 
 
 class Call:
-    """A conversation and everything it has decided, with the time of each decision."""
+    """A machine and everything it has decided, with the time of each decision."""
 
     def __init__(self, *facts: Fact, bounds: Bounds = QUIET) -> None:
-        self.conversation = Conversation(bounds)
+        self.machine = TurnMachine(bounds)
         self.log: list[tuple[float, Decision]] = []
         self.feed(*facts)
 
@@ -50,7 +50,7 @@ class Call:
         before = len(self.log)
         for fact in facts:
             self._pass(math.nextafter(fact.at, 0.0))
-            self._note(fact.at, self.conversation.receive(fact))
+            self._note(fact.at, self.machine.receive(fact))
         return [decision for _, decision in self.log[before:]]
 
     def run(self, until: float) -> list[Decision]:
@@ -59,8 +59,8 @@ class Call:
         return [decision for _, decision in self.log[before:]]
 
     def _pass(self, until: float) -> None:
-        while (at := self.conversation.next_deadline()) is not None and at <= until:
-            self._note(at, self.conversation.due(at))
+        while (at := self.machine.next_deadline()) is not None and at <= until:
+            self._note(at, self.machine.due(at))
 
     def _note(self, at: float, decisions: tuple[Decision, ...]) -> None:
         self.log += [(at, decision) for decision in decisions]
@@ -147,7 +147,7 @@ def test_is_owed_and_asked_for_at_once_where_the_session_cannot_know(
     facts: tuple[Fact, ...], cause: RedriveCause
 ) -> None:
     call = Call(*facts, DROP)
-    assert call.conversation.owes_reply
+    assert call.machine.owes_reply
     call.feed(f.Connected(20.5))
     speaking_at_the_drop = isinstance(facts[-1], f.UserSpeechStarted)
     call.run(60.0)
@@ -226,8 +226,8 @@ def test_nothing_is_asked_where_nothing_is_owed(facts: tuple[Fact, ...]) -> None
 
 def test_a_session_that_can_know_has_three_seconds_to_go_on_by_itself() -> None:
     call = Call(*SPEAKING, DROP, f.Connected(20.5, knows_turn=True))
-    assert call.conversation.next_deadline() == 23.5
-    assert call.conversation.due(math.nextafter(23.5, 0.0)) == ()
+    assert call.machine.next_deadline() == 23.5
+    assert call.machine.due(math.nextafter(23.5, 0.0)) == ()
     assert call.run(23.5) == [
         Redrive(
             "redrive-1",
@@ -361,7 +361,7 @@ def test_each_edge_asks_once_and_two_never_run_together() -> None:
 
 def test_an_edge_with_nothing_owed_is_not_kept_for_later() -> None:
     call = Call(UP, DROP, f.Connected(20.5), f.UserTurnEnded(21.0))
-    assert call.conversation.next_deadline() == 36.0, "only the reply that never starts"
+    assert call.machine.next_deadline() == 36.0, "only the reply that never starts"
 
 
 # --- while the caller speaks -------------------------------------------------------------------
@@ -372,7 +372,7 @@ def test_not_while_the_caller_speaks_whose_new_turn_then_supersedes() -> None:
     call.run(29.0)
     assert call.redrives() == []
     call.feed(f.UserSpeechStopped(30.0), f.UserTurnEnded(30.0))
-    assert call.conversation.next_deadline() == 45.0
+    assert call.machine.next_deadline() == 45.0
     call.feed(f.GenerationOpened(31.0, "h"), f.AudioReceived(31.0, "h", 1.0))
     assert call.redrives() == []
 
@@ -470,7 +470,7 @@ def test_a_reissued_request_counts_its_silence_from_then() -> None:
         bounds=changed(reply_silent_after_s=8.0),
     )
     call.run(23.5)
-    assert call.conversation.next_deadline() == 31.5
+    assert call.machine.next_deadline() == 31.5
 
 
 def test_a_reissued_request_that_never_starts_is_left_alone() -> None:
@@ -824,7 +824,7 @@ def test_what_played_before_the_redrive_rescues_nothing() -> None:
         f.PlaybackStarted(20.6, "g"),
     )
     assert call.outcomes() == []
-    assert call.conversation.owes_reply
+    assert call.machine.owes_reply
 
 
 # --- first audio after a reconnect -------------------------------------------------------------
@@ -865,20 +865,20 @@ def test_a_generation_that_opens_while_another_is_open_takes_its_place() -> None
     assert call.feed(f.GenerationOpened(12.0, "h")) == [CloseStreams("g")]
     call.feed(f.GenerationEnded(12.5, "g"))
     call.feed(f.AudioReceived(13.0, "h", 1.0), f.PlaybackStarted(13.0, "h"))
-    assert not call.conversation.owes_reply
+    assert not call.machine.owes_reply
 
 
 def test_a_reply_that_waits_to_be_heard_settles_what_it_answered() -> None:
     call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.AudioReceived(11.0, "g", 1.0))
     call.feed(f.GenerationOpened(12.0, "h"), f.PlaybackStarted(12.0, "g"))
-    assert not call.conversation.owes_reply
+    assert not call.machine.owes_reply
 
 
 def test_close_closes_the_streams_and_nothing_comes_after_it() -> None:
     call = Call(*SPEAKING)
     assert call.feed(f.Closed(15.0)) == [CloseStreams("g")]
     assert call.feed(f.Disconnected(16.0), f.Connected(17.0), f.UserTurnEnded(18.0)) == []
-    assert call.conversation.next_deadline() is None
+    assert call.machine.next_deadline() is None
 
 
 def test_a_drop_reported_twice_is_one() -> None:
@@ -890,12 +890,12 @@ def test_a_drop_reported_twice_is_one() -> None:
 
 def test_a_result_for_a_call_that_is_not_open_makes_nothing_owed() -> None:
     call = Call(UP, f.ToolResultDelivered(1.0, "c"), f.ToolCallCancelled(2.0, "c"))
-    assert not call.conversation.owes_reply
+    assert not call.machine.owes_reply
 
 
 def test_a_cancelled_reply_is_owed_no_more() -> None:
     call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.GenerationEnded(12.0, "g", "cancelled"))
-    assert not call.conversation.owes_reply
+    assert not call.machine.owes_reply
 
 
 def test_a_silent_tool_does_not_answer_a_newer_turn() -> None:
@@ -916,15 +916,15 @@ def test_empty_generations_do_not_push_out_a_reply_that_waits_to_be_heard() -> N
     for number in range(20):
         call.feed(f.GenerationOpened(12.0, f"e{number}"), f.GenerationEnded(12.0, f"e{number}"))
     call.feed(f.PlaybackStarted(13.0, "g"))
-    assert not call.conversation.owes_reply
+    assert not call.machine.owes_reply
 
 
 def test_a_position_of_zero_is_not_hearing() -> None:
     call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.AudioReceived(11.0, "g", 1.0))
     call.feed(f.PlaybackProgressed(12.0, "g", 0.0))
-    assert call.conversation.owes_reply
+    assert call.machine.owes_reply
     call.feed(f.PlaybackProgressed(12.1, "g", 0.1))
-    assert not call.conversation.owes_reply
+    assert not call.machine.owes_reply
 
 
 def test_two_calls_are_waited_for_together() -> None:
@@ -941,12 +941,12 @@ def test_two_calls_are_waited_for_together() -> None:
 def test_first_audio_is_timed_after_a_handover_only_where_a_reply_is_owed(
     at_rest: bool, told: int
 ) -> None:
-    conversation = Conversation(Bounds(liveness_timeout_s=None))
-    conversation.receive(f.Connected(0.0))
+    machine = TurnMachine(Bounds(liveness_timeout_s=None))
+    machine.receive(f.Connected(0.0))
     if not at_rest:
-        conversation.receive(f.UserTurnEnded(1.0))
-    conversation.receive(f.Connected(2.0))
-    conversation.receive(f.GenerationOpened(3.0, "g1"))
-    conversation.receive(f.AudioReceived(3.0, "g1", 1.0))
-    decisions = conversation.receive(f.PlaybackStarted(3.0, "g1"))
+        machine.receive(f.UserTurnEnded(1.0))
+    machine.receive(f.Connected(2.0))
+    machine.receive(f.GenerationOpened(3.0, "g1"))
+    machine.receive(f.AudioReceived(3.0, "g1", 1.0))
+    decisions = machine.receive(f.PlaybackStarted(3.0, "g1"))
     assert sum(isinstance(d, RecordFirstAudio) for d in decisions) == told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livekit.plugins.resilient.core import Bounds, Conversation, Fact
+from livekit.plugins.resilient.core import Bounds, Fact, TurnMachine
 from livekit.plugins.resilient.core import facts as f
 
 ALWAYS = float("-inf")
@@ -33,11 +33,11 @@ CALLED = (
 SAID_SO = f.UserSpeechStarted(10.0)
 
 
-def after(*facts: Fact) -> Conversation:
-    conversation = Conversation(BOUNDS)
+def after(*facts: Fact) -> TurnMachine:
+    machine = TurnMachine(BOUNDS)
     for fact in facts:
-        conversation.receive(fact)
-    return conversation
+        machine.receive(fact)
+    return machine
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ def test_when_a_call_rests(facts: tuple[Fact, ...], rests_from: float | None) ->
 
 
 def test_a_cancelled_call_leaves_the_answer_owed() -> None:
-    conversation = after(*CALLED, f.ToolCallCancelled(12.0, "c"))
-    assert conversation.rests_from is None
-    conversation.receive(f.ReplyCancelled(13.0))
-    assert conversation.rests_from == ALWAYS
+    machine = after(*CALLED, f.ToolCallCancelled(12.0, "c"))
+    assert machine.rests_from is None
+    machine.receive(f.ReplyCancelled(13.0))
+    assert machine.rests_from == ALWAYS
 
 
 def test_of_two_calls_both_have_to_be_answered() -> None:
-    conversation = after(
+    machine = after(
         *TURN,
         f.GenerationOpened(11.0, "g"),
         f.ToolCallOpened(11.0, "g", "a"),
@@ -116,6 +116,6 @@ def test_of_two_calls_both_have_to_be_answered() -> None:
         f.GenerationEnded(11.0, "g"),
         f.ToolResultDelivered(12.0, "a", expects_reply=False),
     )
-    assert conversation.rests_from is None
-    conversation.receive(f.ToolResultDelivered(13.0, "b", expects_reply=False))
-    assert conversation.rests_from == ALWAYS
+    assert machine.rests_from is None
+    machine.receive(f.ToolResultDelivered(13.0, "b", expects_reply=False))
+    assert machine.rests_from == ALWAYS

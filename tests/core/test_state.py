@@ -8,9 +8,15 @@ from typing import get_args
 
 import pytest
 
-from livekit.plugins.resilient.core import Bounds, Conversation, Fact, IllegalFactError
+from livekit.plugins.resilient.core import Bounds, Fact, IllegalFactError, TurnMachine
 from livekit.plugins.resilient.core import facts as f
-from livekit.plugins.resilient.core.state import LINK_MOVES, PHASE_MOVES, Generation, Link, Phase
+from livekit.plugins.resilient.core.state import (
+    CONNECTION_MOVES,
+    PHASE_MOVES,
+    Connection,
+    Generation,
+    Phase,
+)
 
 KINDS: tuple[type[Fact], ...] = get_args(Fact)
 NOW = 9.0
@@ -31,11 +37,11 @@ def example(kind: type[Fact], at: float = NOW) -> Fact:
     return kind(**{n: v for n, v in values.items() if n in kind.__dataclass_fields__})  # type: ignore[arg-type]
 
 
-TO_LINK: dict[Link, tuple[Fact, ...]] = {
-    Link.NEW: (),
-    Link.UP: (f.Connected(0.0),),
-    Link.DOWN: (f.Connected(0.0), f.Disconnected(1.0)),
-    Link.CLOSED: (f.Connected(0.0), f.Closed(1.0)),
+TO_CONNECTION: dict[Connection, tuple[Fact, ...]] = {
+    Connection.NEW: (),
+    Connection.UP: (f.Connected(0.0),),
+    Connection.DOWN: (f.Connected(0.0), f.Disconnected(1.0)),
+    Connection.CLOSED: (f.Connected(0.0), f.Closed(1.0)),
 }
 OPEN = (f.Connected(0.0), f.GenerationOpened(1.0, "g"))
 TO_PHASE: dict[Phase, tuple[Fact, ...]] = {
@@ -75,64 +81,64 @@ OFF = Bounds(
 )
 
 
-def after(facts: tuple[Fact, ...]) -> Conversation:
-    conversation = Conversation(OFF)
+def after(facts: tuple[Fact, ...]) -> TurnMachine:
+    machine = TurnMachine(OFF)
     for fact in facts:
-        conversation.receive(fact)
-    return conversation
+        machine.receive(fact)
+    return machine
 
 
-def snapshot(conversation: Conversation) -> bytes:
+def snapshot(machine: TurnMachine) -> bytes:
     """Everything it holds, comparable."""
-    return pickle.dumps(conversation)
+    return pickle.dumps(machine)
 
 
 def test_every_state_has_a_row_and_a_way_to_it() -> None:
-    assert set(LINK_MOVES) == set(TO_LINK) == set(Link)
+    assert set(CONNECTION_MOVES) == set(TO_CONNECTION) == set(Connection)
     assert set(PHASE_MOVES) == set(TO_PHASE) == set(Phase)
-    for link, facts in TO_LINK.items():
-        assert after(facts).link is link
+    for connection, facts in TO_CONNECTION.items():
+        assert after(facts).connection is connection
     for phase, facts in TO_PHASE.items():
         assert after(facts).phase is phase
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("link", Link, ids=lambda link: link.name)
-def test_the_link_moves_as_its_table_says(link: Link, kind: type[Fact]) -> None:
-    conversation = after(TO_LINK[link])
-    if kind in LINK_MOVES[link]:
-        conversation.receive(example(kind))
-        assert conversation.link is LINK_MOVES[link][kind]
+@pytest.mark.parametrize("connection", Connection, ids=lambda at: at.name)
+def test_the_connection_moves_as_its_table_says(connection: Connection, kind: type[Fact]) -> None:
+    machine = after(TO_CONNECTION[connection])
+    if kind in CONNECTION_MOVES[connection]:
+        machine.receive(example(kind))
+        assert machine.connection is CONNECTION_MOVES[connection][kind]
     else:
-        before = snapshot(conversation)
+        before = snapshot(machine)
         with pytest.raises(IllegalFactError, match=kind.__name__):
-            conversation.receive(example(kind))
-        assert snapshot(conversation) == before
+            machine.receive(example(kind))
+        assert snapshot(machine) == before
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.name)
 def test_the_generation_moves_as_its_table_says(phase: Phase, kind: type[Fact]) -> None:
-    conversation = after(TO_PHASE[phase])
+    machine = after(TO_PHASE[phase])
     in_table = any(kind in row for row in PHASE_MOVES.values())
     if kind in (f.Connected, f.Disconnected):
-        conversation.receive(example(kind))
-        assert conversation.phase is Phase.NONE
+        machine.receive(example(kind))
+        assert machine.phase is Phase.NONE
     elif not in_table:
-        conversation.receive(example(kind))
-        assert conversation.phase is phase
+        machine.receive(example(kind))
+        assert machine.phase is phase
     elif kind in PHASE_MOVES[phase]:
-        conversation.receive(example(kind))
-        assert conversation.phase is PHASE_MOVES[phase][kind]
+        machine.receive(example(kind))
+        assert machine.phase is PHASE_MOVES[phase][kind]
     else:
-        before = snapshot(conversation)
+        before = snapshot(machine)
         with pytest.raises(IllegalFactError, match=kind.__name__):
-            conversation.receive(example(kind))
-        assert snapshot(conversation) == before
+            machine.receive(example(kind))
+        assert snapshot(machine) == before
 
 
 def test_the_tables_have_illegal_cells() -> None:
-    assert f.Disconnected not in LINK_MOVES[Link.NEW]
+    assert f.Disconnected not in CONNECTION_MOVES[Connection.NEW]
     assert f.GenerationOpened not in PHASE_MOVES[Phase.SILENT]
 
 
@@ -154,29 +160,29 @@ def test_negative_seconds_are_refused_by_name(
 
 @pytest.mark.parametrize("at", [0.5, float("nan")])
 def test_time_that_runs_backwards_is_refused_and_changes_nothing(at: float) -> None:
-    conversation = after(TO_PHASE[Phase.PRODUCING])
-    before = snapshot(conversation)
+    machine = after(TO_PHASE[Phase.PRODUCING])
+    before = snapshot(machine)
     with pytest.raises(IllegalFactError, match=r"MessageArrived\.at="):
-        conversation.receive(f.MessageArrived(at))
-    assert snapshot(conversation) == before
+        machine.receive(f.MessageArrived(at))
+    assert snapshot(machine) == before
 
 
 def test_a_generation_id_is_not_used_twice_while_its_audio_plays() -> None:
-    conversation = after((*TO_PHASE[Phase.COMPLETE], f.GenerationEnded(4.0, "g")))
+    machine = after((*TO_PHASE[Phase.COMPLETE], f.GenerationEnded(4.0, "g")))
     with pytest.raises(IllegalFactError, match="generation_id"):
-        conversation.receive(f.GenerationOpened(NOW, "g"))
+        machine.receive(f.GenerationOpened(NOW, "g"))
 
 
 def test_a_driver_without_a_speaker_costs_no_memory() -> None:
-    conversation = after(TO_LINK[Link.UP])
+    machine = after(TO_CONNECTION[Connection.UP])
 
     def talk(first: int, last: int) -> int:
         for number in range(first, last):
             name = f"{number:05}"
-            conversation.receive(f.GenerationOpened(NOW, name))
-            conversation.receive(f.AudioReceived(NOW, name, 1.0))
-            conversation.receive(f.GenerationEnded(NOW, name))
-        return len(snapshot(conversation))
+            machine.receive(f.GenerationOpened(NOW, name))
+            machine.receive(f.AudioReceived(NOW, name, 1.0))
+            machine.receive(f.GenerationEnded(NOW, name))
+        return len(snapshot(machine))
 
     assert talk(0, 50) == talk(50, 500)
 

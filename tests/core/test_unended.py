@@ -10,7 +10,7 @@ import dataclasses
 
 import pytest
 
-from livekit.plugins.resilient.core import Bounds, Conversation, Fact
+from livekit.plugins.resilient.core import Bounds, Fact, TurnMachine
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import Decision, Redrive, SuspectDead
 from livekit.plugins.resilient.core.limits import SLOWEST_START_S
@@ -30,18 +30,18 @@ BY_CAPTION = (*CUT, f.GenerationEnded(13.0, "g", "overtaken"), CAPTION, f.UserTu
 NEVER = 100.0
 
 
-def after(*facts: Fact, bounds: Bounds = BOUNDS) -> Conversation:
-    conversation = Conversation(bounds)
+def after(*facts: Fact, bounds: Bounds = BOUNDS) -> TurnMachine:
+    machine = TurnMachine(bounds)
     for fact in facts:
-        conversation.receive(fact)
-    return conversation
+        machine.receive(fact)
+    return machine
 
 
-def suspected(conversation: Conversation, until: float = NEVER) -> list[tuple[float, float]]:
+def suspected(machine: TurnMachine, until: float = NEVER) -> list[tuple[float, float]]:
     """When the connection is suspected for it, and the silence that is told, up to `until`."""
     found = []
-    while (at := conversation.next_deadline()) is not None and at <= until:
-        decisions: tuple[Decision, ...] = conversation.due(at)
+    while (at := machine.next_deadline()) is not None and at <= until:
+        decisions: tuple[Decision, ...] = machine.due(at)
         for decision in decisions:
             if isinstance(decision, SuspectDead) and decision.sign == "turn_unended":
                 found.append((at, decision.silent_s))
@@ -139,21 +139,21 @@ def test_none_switches_it_off(bounds: Bounds) -> None:
 
 
 def test_it_is_told_once_and_only_an_answer_or_the_end_disproves_it() -> None:
-    conversation = after(*TURN)
-    assert not conversation.is_stuck
-    assert len(suspected(conversation, until=20.0)) == 1
+    machine = after(*TURN)
+    assert not machine.is_stuck
+    assert len(suspected(machine, until=20.0)) == 1
     for fact in (f.MessageArrived(20.0), f.PongArrived(20.5), f.LocalSpeechHinted(21.0)):
-        conversation.receive(fact)
-        assert conversation.is_stuck
-    assert suspected(conversation, until=29.0) == []
-    conversation.receive(f.GenerationEnded(29.0, "g"))
-    assert not conversation.is_stuck
+        machine.receive(fact)
+        assert machine.is_stuck
+    assert suspected(machine, until=29.0) == []
+    machine.receive(f.GenerationEnded(29.0, "g"))
+    assert not machine.is_stuck
 
 
 @pytest.mark.parametrize("facts", [TURN, BY_CAPTION], ids=["finalised", "opened by a caption"])
 def test_the_next_connection_is_asked_at_once(facts: tuple[Fact, ...]) -> None:
-    conversation = after(*facts)
-    assert len(suspected(conversation, until=16.5)) == 1
-    decisions = conversation.receive(f.Connected(17.0))
+    machine = after(*facts)
+    assert len(suspected(machine, until=16.5)) == 1
+    decisions = machine.receive(f.Connected(17.0))
     (redrive,) = [decision for decision in decisions if isinstance(decision, Redrive)]
     assert redrive.cause == "unanswered_turn"

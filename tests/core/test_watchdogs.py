@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from livekit.plugins.resilient.core import Bounds, Conversation, Fact
+from livekit.plugins.resilient.core import Bounds, Fact, TurnMachine
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import (
     CloseStreams,
@@ -34,22 +34,22 @@ def changed(bounds: Bounds, **fields: Any) -> Bounds:
     return dataclasses.replace(bounds, **fields)
 
 
-def after(*facts: Fact, bounds: Bounds = QUIET) -> Conversation:
-    conversation = Conversation(bounds)
+def after(*facts: Fact, bounds: Bounds = QUIET) -> TurnMachine:
+    machine = TurnMachine(bounds)
     for fact in facts:
-        assert not [d for d in conversation.receive(fact) if isinstance(d, FinaliseGeneration)]
-    return conversation
+        assert not [d for d in machine.receive(fact) if isinstance(d, FinaliseGeneration)]
+    return machine
 
 
-def fires(conversation: Conversation, at: float) -> tuple[Decision, ...]:
+def fires(machine: TurnMachine, at: float) -> tuple[Decision, ...]:
     """What is decided at `at`, having shown that nothing is before it, and the same after it."""
-    assert conversation.next_deadline() == at
-    assert conversation.next_deadline() == at, "asking must not change it"
-    assert conversation.due(math.nextafter(at, 0.0)) == ()
-    late = copy.deepcopy(conversation).due(at + 0.5)
-    decisions = conversation.due(at)
+    assert machine.next_deadline() == at
+    assert machine.next_deadline() == at, "asking must not change it"
+    assert machine.due(math.nextafter(at, 0.0)) == ()
+    late = copy.deepcopy(machine).due(at + 0.5)
+    decisions = machine.due(at)
     assert [type(d) for d in late] == [type(d) for d in decisions]
-    deadline = conversation.next_deadline()
+    deadline = machine.next_deadline()
     assert deadline is None or deadline > at
     return decisions
 
@@ -195,8 +195,8 @@ def fires(conversation: Conversation, at: float) -> tuple[Decision, ...]:
 def test_a_generation_without_terminal_event_is_finalised(
     facts: tuple[Fact, ...], reason: FinaliseReason, at: float, idle_s: float
 ) -> None:
-    conversation = after(*facts)
-    first = fires(conversation, at)[0]
+    machine = after(*facts)
+    first = fires(machine, at)[0]
     assert first == FinaliseGeneration("g", reason, at - 10.0, idle_s)
 
 
@@ -227,14 +227,14 @@ def test_a_terminal_event_disarms(fact: Fact) -> None:
 
 
 def test_a_speaker_that_holds_its_audio_holds_the_bound() -> None:
-    conversation = after(*HEARD, f.PlaybackPaused(12.0))
-    assert conversation.next_deadline() is None
-    conversation.receive(f.PlaybackProgressed(13.0, "g", 0.5))  # a late report of the position
-    assert conversation.next_deadline() is None
+    machine = after(*HEARD, f.PlaybackPaused(12.0))
+    assert machine.next_deadline() is None
+    machine.receive(f.PlaybackProgressed(13.0, "g", 0.5))  # a late report of the position
+    assert machine.next_deadline() is None
 
 
 def test_a_reply_queued_behind_one_that_plays_waits_for_it() -> None:
-    conversation = after(
+    machine = after(
         CONNECTED,
         f.GenerationOpened(1.0, "first"),
         f.AudioReceived(1.0, "first", 20.0),
@@ -242,11 +242,11 @@ def test_a_reply_queued_behind_one_that_plays_waits_for_it() -> None:
         f.GenerationEnded(2.0, "first"),
         *SPOKEN[1:],
     )
-    assert conversation.next_deadline() == 21.0 + 2.0 + 4.0
+    assert machine.next_deadline() == 21.0 + 2.0 + 4.0
 
 
 def test_the_resume_of_another_reply_forgives_no_interruption() -> None:
-    conversation = after(
+    machine = after(
         CONNECTED,
         f.GenerationOpened(1.0, "first"),
         f.AudioReceived(1.0, "first", 20.0),
@@ -257,19 +257,19 @@ def test_the_resume_of_another_reply_forgives_no_interruption() -> None:
         f.PlaybackPaused(11.0),
         f.PlaybackResumed(12.0),
     )
-    assert conversation.next_deadline() == 14.0
+    assert machine.next_deadline() == 14.0
 
 
 def test_facts_of_an_older_generation_move_nothing_of_the_open_one() -> None:
-    conversation = after(*HEARD, f.GenerationEnded(12.0, "g"), f.GenerationOpened(20.0, "h"))
+    machine = after(*HEARD, f.GenerationEnded(12.0, "g"), f.GenerationOpened(20.0, "h"))
     for late in (
         f.AudioReceived(21.0, "g", 1.0),
         f.OutputCompleted(21.0, "g"),
         f.Interrupted(21.0, "g"),
         f.GenerationEnded(21.0, "g"),
     ):
-        conversation.receive(late)
-    assert conversation.next_deadline() == 35.0
+        machine.receive(late)
+    assert machine.next_deadline() == 35.0
 
 
 def test_a_second_start_of_the_playback_does_not_rewind_it() -> None:
@@ -277,10 +277,10 @@ def test_a_second_start_of_the_playback_does_not_rewind_it() -> None:
 
 
 def test_late_facts_of_a_finalised_generation_are_ignored() -> None:
-    conversation = after(*HEARD)
-    assert conversation.due(17.5)
-    conversation.receive(f.UserTurnEnded(18.0))  # nothing of the old reply is owed any more
-    before = conversation.next_deadline()
+    machine = after(*HEARD)
+    assert machine.due(17.5)
+    machine.receive(f.UserTurnEnded(18.0))  # nothing of the old reply is owed any more
+    before = machine.next_deadline()
     for late in (
         f.AudioReceived(18.0, "g", 9.0),
         f.TextReceived(18.0, "g"),
@@ -288,8 +288,8 @@ def test_late_facts_of_a_finalised_generation_are_ignored() -> None:
         f.Interrupted(18.0, "g"),
         f.GenerationEnded(18.0, "g"),
     ):
-        assert conversation.receive(late) == ()
-    assert conversation.next_deadline() == before
+        assert machine.receive(late) == ()
+    assert machine.next_deadline() == before
 
 
 # --- liveness -----------------------------------------------------------------------------------
@@ -424,27 +424,27 @@ def test_a_message_after_the_speech_clears_it() -> None:
 
 
 def test_a_suspicion_is_raised_once_until_a_sign_of_life() -> None:
-    conversation = after(*SPOKE, bounds=LIVE)
-    assert len(conversation.due(18.0)) == 1
-    assert conversation.next_deadline() is None
-    conversation.receive(f.PongArrived(19.0))
-    assert conversation.next_deadline() is None, "a pong does not answer the caller"
-    conversation.receive(f.MessageArrived(20.0))
-    assert conversation.next_deadline() == 45.0
-    assert len(conversation.due(45.0)) == 1
-    conversation.receive(f.PongArrived(46.0))
-    assert conversation.next_deadline() == 71.0
+    machine = after(*SPOKE, bounds=LIVE)
+    assert len(machine.due(18.0)) == 1
+    assert machine.next_deadline() is None
+    machine.receive(f.PongArrived(19.0))
+    assert machine.next_deadline() is None, "a pong does not answer the caller"
+    machine.receive(f.MessageArrived(20.0))
+    assert machine.next_deadline() == 45.0
+    assert len(machine.due(45.0)) == 1
+    machine.receive(f.PongArrived(46.0))
+    assert machine.next_deadline() == 71.0
 
 
 def test_a_new_connection_is_not_blamed_for_the_old_one() -> None:
-    conversation = after(*SPOKE, bounds=LIVE)
-    conversation.receive(f.Connected(17.0))
-    assert conversation.next_deadline() == 42.0
+    machine = after(*SPOKE, bounds=LIVE)
+    machine.receive(f.Connected(17.0))
+    assert machine.next_deadline() == 42.0
 
 
 def test_a_connection_in_the_gap_is_not_suspected() -> None:
-    conversation = after(*SPOKE, f.Disconnected(11.0), bounds=LIVE)
-    assert conversation.next_deadline() is None
+    machine = after(*SPOKE, f.Disconnected(11.0), bounds=LIVE)
+    assert machine.next_deadline() is None
 
 
 def test_sound_proves_nothing_where_the_application_finds_the_turns() -> None:
@@ -471,34 +471,34 @@ def test_what_explains_the_silence_makes_no_sign_of_a_sound(facts: tuple[Fact, .
     bounds = changed(
         LIVE, liveness_timeout_s=None, silent_after_s=None, stalled_after_s=None, redrive=False
     )
-    conversation = after(CONNECTED, PONG, *facts, bounds=bounds)
-    conversation.receive(f.LocalSpeechHinted(10.0))
-    conversation.receive(f.PongArrived(12.0))
-    assert not [d for d in conversation.due(500.0) if isinstance(d, SuspectDead)]
+    machine = after(CONNECTED, PONG, *facts, bounds=bounds)
+    machine.receive(f.LocalSpeechHinted(10.0))
+    machine.receive(f.PongArrived(12.0))
+    assert not [d for d in machine.due(500.0) if isinstance(d, SuspectDead)]
 
 
 def test_a_path_that_died_is_suspected_all_the_same() -> None:
     bounds = changed(LIVE, liveness_timeout_s=None, silent_after_s=None)
-    conversation = after(CONNECTED, PONG, f.GenerationOpened(7.0, "g"), bounds=bounds)
-    conversation.receive(f.LocalSpeechHinted(10.0))
-    assert fires(conversation, 18.0) == (SuspectDead("caller_unheard", 18.0),)
+    machine = after(CONNECTED, PONG, f.GenerationOpened(7.0, "g"), bounds=bounds)
+    machine.receive(f.LocalSpeechHinted(10.0))
+    assert fires(machine, 18.0) == (SuspectDead("caller_unheard", 18.0),)
 
 
 def test_each_false_alarm_doubles_the_time_to_the_next_until_the_caller_is_heard() -> None:
     bounds = changed(LIVE, liveness_timeout_s=None, reply_silent_after_s=None)
-    conversation = after(*SPOKE, bounds=bounds)
-    assert len(conversation.due(18.0)) == 1
+    machine = after(*SPOKE, bounds=bounds)
+    assert len(machine.due(18.0)) == 1
     for at, wait_s in ((20.0, 12.0), (60.0, 24.0), (120.0, 48.0)):
-        conversation.receive(f.Connected(at))
-        conversation.receive(f.PongArrived(at + 1.0))
-        conversation.receive(f.LocalSpeechHinted(at + 2.0))
-        assert conversation.next_deadline() == at + 2.0 + 2.0 + wait_s
-        assert len(conversation.due(at + 4.0 + wait_s)) == 1
-    conversation.receive(f.UserTurnEnded(200.0))
-    conversation.receive(f.Connected(201.0))
-    conversation.receive(f.PongArrived(202.0))
-    conversation.receive(f.LocalSpeechHinted(203.0))
-    assert SuspectDead("caller_unheard", 10.0) in conversation.due(211.0)
+        machine.receive(f.Connected(at))
+        machine.receive(f.PongArrived(at + 1.0))
+        machine.receive(f.LocalSpeechHinted(at + 2.0))
+        assert machine.next_deadline() == at + 2.0 + 2.0 + wait_s
+        assert len(machine.due(at + 4.0 + wait_s)) == 1
+    machine.receive(f.UserTurnEnded(200.0))
+    machine.receive(f.Connected(201.0))
+    machine.receive(f.PongArrived(202.0))
+    machine.receive(f.LocalSpeechHinted(203.0))
+    assert SuspectDead("caller_unheard", 10.0) in machine.due(211.0)
 
 
 # --- patience -----------------------------------------------------------------------------------
@@ -518,10 +518,10 @@ def test_a_provider_that_may_be_at_work_is_given_longer(facts: tuple[Fact, ...],
 
 def test_the_longer_time_is_never_a_shorter_one() -> None:
     bounds = changed(QUIET, silent_after_s=90.0, stalled_after_s=None)
-    conversation = after(*OPENED, f.PauseExpected(12.0, "g"), bounds=bounds)
-    assert conversation.next_deadline() == 100.0
-    conversation.receive(f.AudioReceived(13.0, "g", 1.0))
-    assert conversation.next_deadline() is None
+    machine = after(*OPENED, f.PauseExpected(12.0, "g"), bounds=bounds)
+    assert machine.next_deadline() == 100.0
+    machine.receive(f.AudioReceived(13.0, "g", 1.0))
+    assert machine.next_deadline() is None
 
 
 def test_the_defaults_are_longer_than_any_pause_of_a_healthy_call_on_record() -> None:
@@ -540,13 +540,13 @@ SAID = (*CAPTION, f.TextReceived(10.0, "g", is_caption=True))
 
 @pytest.mark.parametrize("facts", [CAPTION, SAID], ids=["the caller's words", "the agent's"])
 def test_what_only_captions_opened_is_closed_and_owed_nothing(facts: tuple[Fact, ...]) -> None:
-    conversation = after(*facts)
-    deadline = conversation.next_deadline()
+    machine = after(*facts)
+    deadline = machine.next_deadline()
     assert deadline is not None
-    decisions = fires(conversation, deadline)
+    decisions = fires(machine, deadline)
     assert [getattr(d, "reason", None) for d in decisions] == ["captions"]
-    assert conversation.next_deadline() is None
-    assert not conversation.owes_reply
+    assert machine.next_deadline() is None
+    assert not machine.owes_reply
 
 
 @pytest.mark.parametrize(
@@ -558,25 +558,25 @@ def test_what_only_captions_opened_is_closed_and_owed_nothing(facts: tuple[Fact,
     ],
 )
 def test_output_makes_a_reply_of_it(output: Fact) -> None:
-    conversation = after(*SAID, output)
-    deadline = conversation.next_deadline()
+    machine = after(*SAID, output)
+    deadline = machine.next_deadline()
     assert deadline is not None
-    assert getattr(conversation.due(deadline)[0], "reason", None) == "stalled"
+    assert getattr(machine.due(deadline)[0], "reason", None) == "stalled"
 
 
 def test_words_that_may_be_no_turn_are_not_answered_by_force() -> None:
-    conversation = after(*CAPTION, f.UserTurnEnded(10.0, certain=False))
-    assert conversation.owes_reply
-    assert conversation.rests_from == float("-inf")
-    assert [type(d) for d in fires(conversation, 50.0)] == [FinaliseGeneration]
-    assert conversation.next_deadline() is None
-    assert not conversation.owes_reply
+    machine = after(*CAPTION, f.UserTurnEnded(10.0, certain=False))
+    assert machine.owes_reply
+    assert machine.rests_from == float("-inf")
+    assert [type(d) for d in fires(machine, 50.0)] == [FinaliseGeneration]
+    assert machine.next_deadline() is None
+    assert not machine.owes_reply
 
 
 def test_a_handover_asks_for_nothing_that_may_be_owed_to_nobody() -> None:
-    conversation = after(*CAPTION, f.UserTurnEnded(10.0, certain=False))
-    assert [type(d) for d in conversation.receive(f.Connected(11.0))] == [CloseStreams]
-    assert conversation.next_deadline() is None
+    machine = after(*CAPTION, f.UserTurnEnded(10.0, certain=False))
+    assert [type(d) for d in machine.receive(f.Connected(11.0))] == [CloseStreams]
+    assert machine.next_deadline() is None
 
 
 def test_a_peer_that_never_answers_pings_says_nothing_by_it() -> None:
@@ -589,30 +589,30 @@ def test_a_peer_that_never_answers_pings_says_nothing_by_it() -> None:
 
 def test_a_written_reply_is_answered_with_when_it_is_over() -> None:
     turn = (CONNECTED, f.UserTurnEnded(10.0), f.GenerationOpened(10.0, "g"))
-    conversation = after(*turn, f.TextReceived(11.0, "g"), f.GenerationEnded(12.0, "g"))
-    assert not conversation.owes_reply
-    assert conversation.next_deadline() is None
+    machine = after(*turn, f.TextReceived(11.0, "g"), f.GenerationEnded(12.0, "g"))
+    assert not machine.owes_reply
+    assert machine.next_deadline() is None
 
 
 @pytest.mark.parametrize("cut", [f.Disconnected(12.0)])
 def test_a_written_reply_that_is_cut_is_owed(cut: Fact) -> None:
     turn = (CONNECTED, f.UserTurnEnded(10.0), f.GenerationOpened(10.0, "g"))
-    conversation = after(*turn, f.TextReceived(11.0, "g"), cut)
-    (redrive,) = conversation.receive(f.Connected(13.0))
+    machine = after(*turn, f.TextReceived(11.0, "g"), cut)
+    (redrive,) = machine.receive(f.Connected(13.0))
     assert isinstance(redrive, Redrive)
 
 
 def test_without_a_generation_they_are_forgotten_in_the_same_time() -> None:
-    conversation = after(CONNECTED, f.UserTurnEnded(10.0, certain=False))
-    assert fires(conversation, 25.0) == ()
-    assert not conversation.owes_reply
+    machine = after(CONNECTED, f.UserTurnEnded(10.0, certain=False))
+    assert fires(machine, 25.0) == ()
+    assert not machine.owes_reply
 
 
 def test_a_reconnect_has_them_answered() -> None:
-    conversation = after(
+    machine = after(
         *CAPTION, f.UserTurnEnded(10.0, certain=False), f.Disconnected(11.0), f.Connected(12.0)
     )
-    assert not conversation.owes_reply or conversation.next_deadline() is not None
+    assert not machine.owes_reply or machine.next_deadline() is not None
 
 
 # --- a server that gives nothing when asked -----------------------------------------------------
@@ -620,38 +620,38 @@ def test_a_reconnect_has_them_answered() -> None:
 
 def test_a_mute_connection_is_not_asked_again_but_replaced() -> None:
     asked = (CONNECTED, f.UserTurnEnded(10.0), f.GenerationOpened(10.0, "g"))
-    conversation = after(*asked, bounds=changed(QUIET, silent_after_s=20.0))
-    decisions = fires(conversation, 30.0)
+    machine = after(*asked, bounds=changed(QUIET, silent_after_s=20.0))
+    decisions = fires(machine, 30.0)
     assert [type(d) for d in decisions] == [FinaliseGeneration, SuspectDead]
-    (redrive,) = conversation.receive(f.Connected(31.0))
+    (redrive,) = machine.receive(f.Connected(31.0))
     assert isinstance(redrive, Redrive)
 
 
 def test_where_no_other_is_to_be_had_it_is_asked_after_all() -> None:
     asked = (CONNECTED, f.UserTurnEnded(10.0), f.GenerationOpened(10.0, "g"))
-    conversation = after(*asked, bounds=changed(QUIET, silent_after_s=20.0))
-    conversation.due(30.0)
-    assert [type(d) for d in fires(conversation, 33.0)] == [Redrive]
+    machine = after(*asked, bounds=changed(QUIET, silent_after_s=20.0))
+    machine.due(30.0)
+    assert [type(d) for d in fires(machine, 33.0)] == [Redrive]
 
 
 def test_a_connection_that_speaks_of_other_things_is_asked_itself() -> None:
     asked = (CONNECTED, f.UserTurnEnded(10.0), f.GenerationOpened(10.0, "g"))
-    conversation = after(*asked, f.MessageArrived(25.0), bounds=changed(QUIET, silent_after_s=20.0))
-    assert [type(d) for d in fires(conversation, 30.0)] == [FinaliseGeneration, Redrive]
+    machine = after(*asked, f.MessageArrived(25.0), bounds=changed(QUIET, silent_after_s=20.0))
+    assert [type(d) for d in fires(machine, 30.0)] == [FinaliseGeneration, Redrive]
 
 
 def test_a_redrive_that_is_ended_in_silence_goes_to_another_connection() -> None:
-    conversation = after(
+    machine = after(
         CONNECTED,
         f.UserTurnEnded(10.0),
         f.GenerationOpened(10.0, "g"),
         f.GenerationEnded(11.0, "g"),
     )
-    assert [type(d) for d in fires(conversation, 14.0)] == [Redrive]
-    assert conversation.receive(f.MessageArrived(15.0)) == ()
-    decisions = conversation.receive(f.TurnPassedOver(15.0))
+    assert [type(d) for d in fires(machine, 14.0)] == [Redrive]
+    assert machine.receive(f.MessageArrived(15.0)) == ()
+    decisions = machine.receive(f.TurnPassedOver(15.0))
     assert [type(d) for d in decisions] == [RecordOutcome, SuspectDead]
-    (redrive,) = conversation.receive(f.Connected(16.0))
+    (redrive,) = machine.receive(f.Connected(16.0))
     assert isinstance(redrive, Redrive)
 
 
@@ -663,33 +663,33 @@ UNANSWERED = (
 )
 
 
-def stopped_unbegun(*facts: f.Fact, bounds: Bounds = QUIET) -> Conversation:
+def stopped_unbegun(*facts: f.Fact, bounds: Bounds = QUIET) -> TurnMachine:
     """A re-drive is asked for, and its turn is stopped at 15.0 before anything came of it."""
-    conversation = after(*UNANSWERED, bounds=bounds)
-    fires(conversation, 14.0)
+    machine = after(*UNANSWERED, bounds=bounds)
+    fires(machine, 14.0)
     for fact in (f.TurnPassedOver(15.0, interrupted=True), *facts):
-        assert conversation.receive(fact) == ()
-    return conversation
+        assert machine.receive(fact) == ()
+    return machine
 
 
 def test_a_turn_that_nobody_stopped_before_it_began_was_passed_over() -> None:
-    conversation = stopped_unbegun()
-    assert conversation.next_deadline() == 16.0
-    assert [type(d) for d in fires(conversation, 16.0)] == [RecordOutcome, SuspectDead]
+    machine = stopped_unbegun()
+    assert machine.next_deadline() == 16.0
+    assert [type(d) for d in fires(machine, 16.0)] == [RecordOutcome, SuspectDead]
 
 
 @pytest.mark.parametrize("heard_at", [15.0, 15.2])
 def test_a_caller_who_cuts_in_on_a_model_that_thinks_is_no_fault(heard_at: float) -> None:
-    conversation = stopped_unbegun(f.LocalSpeechHinted(heard_at, True))
-    assert conversation.due(16.0) == ()
-    (outcome,) = conversation.receive(f.UserTurnEnded(17.0))
+    machine = stopped_unbegun(f.LocalSpeechHinted(heard_at, True))
+    assert machine.due(16.0) == ()
+    (outcome,) = machine.receive(f.UserTurnEnded(17.0))
     assert isinstance(outcome, RecordOutcome)
     assert outcome.result == "superseded"
 
 
 def test_without_ears_of_our_own_the_server_is_believed() -> None:
-    conversation = stopped_unbegun(bounds=changed(QUIET, unheard_after_s=None))
-    assert conversation.due(16.0) == ()
+    machine = stopped_unbegun(bounds=changed(QUIET, unheard_after_s=None))
+    assert machine.due(16.0) == ()
 
 
 def test_a_turn_that_nobody_asked_for_may_be_passed_over() -> None:
@@ -700,29 +700,29 @@ def test_a_turn_that_nobody_asked_for_may_be_passed_over() -> None:
 
 
 def test_a_blocked_loop_moves_every_deadline() -> None:
-    conversation = after(*SPOKEN)
-    assert conversation.next_deadline() == 17.0
-    assert conversation.receive(f.LoopStalled(16.0, 4.5)) == ()
-    assert fires(conversation, 21.5)
+    machine = after(*SPOKEN)
+    assert machine.next_deadline() == 17.0
+    assert machine.receive(f.LoopStalled(16.0, 4.5)) == ()
+    assert fires(machine, 21.5)
 
 
 def test_nothing_is_judged_before_what_waited_could_be_read() -> None:
-    conversation = after(*SPOKEN)
-    assert conversation.receive(f.LoopStalled(20.0, 3.0)) == ()  # overdue, but for the block
-    assert conversation.next_deadline() == pytest.approx(20.5)
-    assert conversation.due(20.4) == ()
-    conversation.receive(f.GenerationEnded(20.4, "g"))
-    assert conversation.next_deadline() is None
+    machine = after(*SPOKEN)
+    assert machine.receive(f.LoopStalled(20.0, 3.0)) == ()  # overdue, but for the block
+    assert machine.next_deadline() == pytest.approx(20.5)
+    assert machine.due(20.4) == ()
+    machine.receive(f.GenerationEnded(20.4, "g"))
+    assert machine.next_deadline() is None
 
 
 def test_a_block_takes_back_no_time_that_was_seen_to_pass() -> None:
-    conversation = after(*OPENED)
-    conversation.receive(f.MessageArrived(20.0))
-    conversation.receive(f.LoopStalled(22.0, 9.0))
-    assert fires(conversation, 27.0)
+    machine = after(*OPENED)
+    machine.receive(f.MessageArrived(20.0))
+    machine.receive(f.LoopStalled(22.0, 9.0))
+    assert fires(machine, 27.0)
 
 
 def test_it_moves_what_lies_ahead_of_a_rest_too() -> None:
     hinted = f.LocalSpeechHinted(10.0, to_be_heard=False)
-    conversation = after(CONNECTED, hinted, f.LoopStalled(16.0, 5.0))
-    assert conversation.rests_from == 17.0
+    machine = after(CONNECTED, hinted, f.LoopStalled(16.0, 5.0))
+    assert machine.rests_from == 17.0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from livekit.plugins.resilient import ResilienceOptions
-from livekit.plugins.resilient.core import Bounds, Conversation
+from livekit.plugins.resilient.core import Bounds, TurnMachine
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.testing import (
     Abort,
@@ -140,11 +140,11 @@ CALLED = (*BEGUN, f.ToolCallOpened(12.0, "g", "c"), f.GenerationEnded(13.0, "g")
     ],
 )
 def test_what_a_conversation_leaves(facts: tuple[f.Fact, ...], cause: str | None) -> None:
-    conversation = Conversation(Bounds())
+    machine = TurnMachine(Bounds())
     for fact in facts:
-        conversation.receive(fact)
+        machine.receive(fact)
     for _ in range(2):  # it changes nothing
-        left = conversation.left(33.0, words_lost=False)
+        left = machine.left(33.0, words_lost=False)
         assert (left.cause if left else None) == cause
     heard_s = 2.0 if cause == "reply_cut" else 0.0
     assert left is None or left.received_s == heard_s

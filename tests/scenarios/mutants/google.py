@@ -176,7 +176,7 @@ MUTANTS = (
     Mutant(
         name="move-waits-for-nothing",
         sentence="A planned move waits for replies and tools that are under way.",
-        module="core.conversation",
+        module="core.turn",
         old="        return self.owes_open or self._replies.surely_owes or",
         new="        return False and",
     ),

@@ -107,7 +107,7 @@ MUTANTS = (
     Mutant(
         name="cut-streams-stay-open",
         sentence="The streams of a reply end with its connection.",
-        module="core.conversation",
+        module="core.turn",
         old="""            decisions = (CloseStreams(self._open.id), *self._close(at, "cut"))
 """,
         new="""            decisions = self._close(at, "cut")
@@ -130,7 +130,7 @@ MUTANTS = (
     Mutant(
         name="replaced-streams-stay-open",
         sentence="A reply that never ended is closed where the next one begins.",
-        module="core.conversation",
+        module="core.turn",
         old='(CloseStreams(self._open.id), *self._close(fact.at, "replaced"))\n',
         new='self._close(fact.at, "replaced")\n',
     ),

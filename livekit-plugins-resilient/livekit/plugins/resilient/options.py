@@ -216,7 +216,7 @@ class ResilienceOptions:
                 )
 
     def bounds(self, provider: ProviderBounds) -> Bounds:
-        """The bounds for a `core.Conversation`.
+        """The bounds for a `core.TurnMachine`.
 
         Args:
             provider: What "provider" stands for: one of the constants in `core.limits`.

@@ -1,4 +1,4 @@
-"""What a driver is to do: the answers of `Conversation.receive()` and `Conversation.due()`."""
+"""What a driver is to do: the answers of `TurnMachine.receive()` and `TurnMachine.due()`."""
 
 from __future__ import annotations
 

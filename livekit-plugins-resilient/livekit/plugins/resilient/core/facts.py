@@ -1,6 +1,6 @@
 """What has happened on the wire, at the microphone and at the speaker.
 
-A driver feeds these to `Conversation.receive()` in the order in which they happened. Every fact
+A driver feeds these to `TurnMachine.receive()` in the order in which they happened. Every fact
 carries `at`, the running loop's monotonic time in seconds; it never runs backwards.
 """
 
@@ -307,7 +307,7 @@ class WaitStated:
 
 @dataclass(frozen=True, slots=True)
 class HedgeBegun:
-    """Another connection is made beside, to be asked for what `Conversation.hedge()` said."""
+    """Another connection is made beside, to be asked for what `TurnMachine.hedge()` said."""
 
     at: float
 

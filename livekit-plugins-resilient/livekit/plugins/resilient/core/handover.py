@@ -49,7 +49,7 @@ class Rest:
     """Whether the conversation rests, as things stand; monotonic seconds.
 
     Attributes:
-        rests_from: See `Conversation.rests_from`.
+        rests_from: See `TurnMachine.rests_from`.
         turn_ended_at: When the last turn was over; None for no turn yet, or where no handle comes.
         handle_at: When the newest handle arrived; None for none.
     """

@@ -94,7 +94,7 @@ class Hedging:
     """What a `Link` needs in order to hedge.
 
     Attributes:
-        at: Tells from when on a hedge is due: `Conversation.hedge_at`.
+        at: Tells from when on a hedge is due: `TurnMachine.hedge_at`.
         notice_s: Seconds that lie at least between what makes one due and its time:
             `Bounds.hedge_notice_s`.
         seat: Of the session.

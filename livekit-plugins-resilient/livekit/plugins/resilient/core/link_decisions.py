@@ -45,7 +45,7 @@ class DialBeside:
 @dataclass(frozen=True, slots=True)
 class Hedge:
     """Make a connection beside the one that serves, tell it the call, and ask it for what
-    `Conversation.hedge()` says. Nobody hears it and none of its calls runs before it serves."""
+    `TurnMachine.hedge()` says. Nobody hears it and none of its calls runs before it serves."""
 
 
 @dataclass(frozen=True, slots=True)

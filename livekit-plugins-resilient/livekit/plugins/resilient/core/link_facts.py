@@ -187,7 +187,7 @@ class HedgeFailed:
 
 @dataclass(frozen=True, slots=True)
 class HedgeUnneeded:
-    """`Conversation.awaits_hedge` is false: the one that serves gave output first, or what the
+    """`TurnMachine.awaits_hedge` is false: the one that serves gave output first, or what the
     hedge is asked for is not owed any more."""
 
     at: float

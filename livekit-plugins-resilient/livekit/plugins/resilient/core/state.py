@@ -1,7 +1,7 @@
-"""What a conversation remembers, and the two tables by which it moves.
+"""What a `TurnMachine` remembers, and the two tables by which it moves.
 
-`LINK_MOVES` and `PHASE_MOVES` are the whole machine: a fact without an entry is illegal in that
-state. An entry that leads back to its own state is a fact that is taken, or late and ignored.
+`CONNECTION_MOVES` and `PHASE_MOVES` are the whole machine: a fact without an entry is illegal in
+that state. An entry that leads back to its own state is a fact that is taken, or late and ignored.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from . import facts as f
 from .decisions import DeathSign, RedriveCause
 
 __all__ = [
-    "LINK_MOVES",
+    "CONNECTION_MOVES",
     "PHASE_MOVES",
     "Claim",
+    "Connection",
     "Edge",
     "Generation",
-    "Link",
     "Liveness",
     "Owed",
     "Phase",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-class Link(Enum):
+class Connection(Enum):
     """The connection: never had one, serving, in the gap, closed by the application."""
 
     NEW = auto()
@@ -80,19 +80,27 @@ _NEEDS_CONNECTION: Final = (
 _ALL: Final[tuple[type[f.Fact], ...]] = get_args(f.Fact)
 
 
-def _stays(state: Link, *without: type[f.Fact]) -> dict[type[f.Fact], Link]:
+def _stays(state: Connection, *without: type[f.Fact]) -> dict[type[f.Fact], Connection]:
     return {kind: state for kind in _ALL if kind not in without}
 
 
-LINK_MOVES: Final[Mapping[Link, Mapping[type[f.Fact], Link]]] = {
-    Link.NEW: {
-        **_stays(Link.NEW, *_NEEDS_CONNECTION),
-        f.Connected: Link.UP,
-        f.Closed: Link.CLOSED,
+CONNECTION_MOVES: Final[Mapping[Connection, Mapping[type[f.Fact], Connection]]] = {
+    Connection.NEW: {
+        **_stays(Connection.NEW, *_NEEDS_CONNECTION),
+        f.Connected: Connection.UP,
+        f.Closed: Connection.CLOSED,
     },
-    Link.UP: {**_stays(Link.UP), f.Disconnected: Link.DOWN, f.Closed: Link.CLOSED},
-    Link.DOWN: {**_stays(Link.DOWN), f.Connected: Link.UP, f.Closed: Link.CLOSED},
-    Link.CLOSED: _stays(Link.CLOSED),
+    Connection.UP: {
+        **_stays(Connection.UP),
+        f.Disconnected: Connection.DOWN,
+        f.Closed: Connection.CLOSED,
+    },
+    Connection.DOWN: {
+        **_stays(Connection.DOWN),
+        f.Connected: Connection.UP,
+        f.Closed: Connection.CLOSED,
+    },
+    Connection.CLOSED: _stays(Connection.CLOSED),
 }
 
 PHASE_MOVES: Final[Mapping[Phase, Mapping[type[f.Fact], Phase]]] = {

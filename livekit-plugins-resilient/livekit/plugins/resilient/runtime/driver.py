@@ -1,4 +1,4 @@
-"""Runs a `Conversation` on the event loop: facts in, decisions carried out.
+"""Runs a `TurnMachine` on the event loop: facts in, decisions carried out.
 
 No policy: what is decided stands in `core`, what it means for a provider in its session.
 """
@@ -16,7 +16,6 @@ from livekit import rtc
 from typing_extensions import assert_never
 
 from ..core import facts as f
-from ..core.conversation import Conversation, IllegalFactError
 from ..core.decisions import (
     CloseStreams,
     Decision,
@@ -29,7 +28,8 @@ from ..core.decisions import (
     TakeBack,
 )
 from ..core.limits import LATE_AFTER_S, LOOK_EVERY_S, STALL_TOLD_S, TIMER_SLACK_S, Bounds
-from ..core.state import Link
+from ..core.state import Connection
+from ..core.turn import IllegalFactError, TurnMachine
 from ..events import (
     FirstAudioAfterReconnect,
     GenerationFinalised,
@@ -98,7 +98,7 @@ class Carrier(Protocol):
 
 
 class Driver:
-    """Connects one session to its `Conversation`.
+    """Connects one session to its `TurnMachine`.
 
     Args:
         carrier: The session.
@@ -116,7 +116,7 @@ class Driver:
     ) -> None:
         self._carrier = carrier
         self._options = options
-        self._conversation = Conversation(bounds)
+        self._machine = TurnMachine(bounds)
         self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
         self.timer = Timer()
@@ -144,8 +144,8 @@ class Driver:
 
     @property
     def rests_from(self) -> float | None:
-        """See `Conversation.rests_from`."""
-        return self._conversation.rests_from
+        """See `TurnMachine.rests_from`."""
+        return self._machine.rests_from
 
     async def rest(self, by: float, unless: Callable[[], bool] = lambda: False) -> bool:
         """Wait until nothing is under way and the caller has heard all.
@@ -180,13 +180,13 @@ class Driver:
 
     @property
     def owes_reply(self) -> bool:
-        """See `Conversation.owes_reply`."""
-        return self._conversation.owes_reply
+        """See `TurnMachine.owes_reply`."""
+        return self._machine.owes_reply
 
     @property
     def replies_heard(self) -> int:
-        """See `Conversation.replies_heard`."""
-        return self._conversation.replies_heard
+        """See `TurnMachine.replies_heard`."""
+        return self._machine.replies_heard
 
     @property
     def rests(self) -> bool:
@@ -195,27 +195,27 @@ class Driver:
 
     @property
     def owes_open(self) -> bool:
-        """See `Conversation.owes_open`."""
-        return self._conversation.owes_open
+        """See `TurnMachine.owes_open`."""
+        return self._machine.owes_open
 
     @property
     def is_stuck(self) -> bool:
-        """See `Conversation.is_stuck`."""
-        return self._conversation.is_stuck
+        """See `TurnMachine.is_stuck`."""
+        return self._machine.is_stuck
 
     @property
     def hedge_at(self) -> float | None:
-        """See `Conversation.hedge_at`."""
-        return self._conversation.hedge_at
+        """See `TurnMachine.hedge_at`."""
+        return self._machine.hedge_at
 
     @property
     def awaits_hedge(self) -> bool:
-        """See `Conversation.awaits_hedge`."""
-        return self._conversation.awaits_hedge
+        """See `TurnMachine.awaits_hedge`."""
+        return self._machine.awaits_hedge
 
     def begin_hedge(self) -> HedgeRequest | None:
         """What another connection is to be asked for beside, from now on; None for nothing."""
-        decision = self._conversation.hedge(self.now)
+        decision = self._machine.hedge(self.now)
         if decision is None:
             return None
         requested = decision.cause == "reply_requested"
@@ -230,14 +230,14 @@ class Driver:
     @property
     def has_been_heard(self) -> bool:
         """Whether the caller has heard all that arrived."""
-        heard_from = self._conversation.heard_from
+        heard_from = self._machine.heard_from
         return heard_from is not None and heard_from <= self.now
 
     @property
     def rests_and_heard_from(self) -> float | None:
         """From when on nothing is under way and the caller has heard all, in monotonic seconds;
         None while it depends on what is to come."""
-        rests_from, heard_from = self._conversation.rests_from, self._conversation.heard_from
+        rests_from, heard_from = self._machine.rests_from, self._machine.heard_from
         if rests_from is None or heard_from is None:
             return None
         return max(rests_from, heard_from)
@@ -247,11 +247,11 @@ class Driver:
         return float("inf") if at is None else at
 
     def left(self, *, words_lost: bool) -> Left:
-        """What this session leaves to another, should it end now; see `Conversation.left`."""
-        owed = self._conversation.left(self.now, words_lost=words_lost)
+        """What this session leaves to another, should it end now; see `TurnMachine.left`."""
+        owed = self._machine.left(self.now, words_lost=words_lost)
         return Left(
             None if owed is None else self._context_of(owed),
-            requested=self._conversation.owes_reply,
+            requested=self._machine.owes_reply,
             spoke_at=self.heard_speech_at,
             quiet_s=self._options.speech_quiet_s,
             answers_in_s=self._options.redrive_after_s,
@@ -314,17 +314,17 @@ class Driver:
 
     def _wake_at(self) -> float | None:
         """The next deadline, or the next look at whether the loop runs."""
-        if self._judging is not None or self._conversation.link is not Link.UP:
+        if self._judging is not None or self._machine.connection is not Connection.UP:
             return None
         look_at = self.now + LOOK_EVERY_S
-        deadline = self._conversation.next_deadline()
+        deadline = self._machine.next_deadline()
         return look_at if deadline is None else min(deadline, look_at)
 
     def _on_timer(self, set_for: float) -> None:
         now = self.now
         if now - set_for >= LATE_AFTER_S:
             self._woken_late(now, now - set_for)
-        deadline = self._conversation.next_deadline()
+        deadline = self._machine.next_deadline()
         if self._waiting:
             self._work_off(())
         elif deadline is not None and deadline - now < TIMER_SLACK_S:
@@ -338,12 +338,12 @@ class Driver:
             self._judging = self._loop.call_soon(self._judge_in, rounds - 1)
             return
         self._judging = None
-        deadline = self._conversation.next_deadline()
+        deadline = self._machine.next_deadline()
         due = deadline is not None and deadline - self.now < TIMER_SLACK_S
-        self._work_off(self._conversation.due(max(deadline or 0.0, self.now)) if due else ())
+        self._work_off(self._machine.due(max(deadline or 0.0, self.now)) if due else ())
 
     def _note_stall(self, now: float) -> None:
-        """Have the conversation told, ahead of anything else, where its deadline is overdue."""
+        """Have the machine told, ahead of anything else, where its deadline is overdue."""
         set_for = self._alarm.at
         if set_for is not None and now - set_for >= LATE_AFTER_S:
             self._alarm.cancel()
@@ -375,7 +375,7 @@ class Driver:
             fact = replace(fact, at=self._taken_at)
         self._taken_at = fact.at
         try:
-            decisions = self._conversation.receive(fact)
+            decisions = self._machine.receive(fact)
         except IllegalFactError:
             # Our bookkeeping is off; the call matters more than being told.
             logger.exception("fact refused", extra={"fact": type(fact).__name__})

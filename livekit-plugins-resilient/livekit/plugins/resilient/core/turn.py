@@ -1,4 +1,4 @@
-"""`Conversation`: facts in, decisions out, and when to ask again. No I/O, no clock of its own.
+"""`TurnMachine`: facts in, decisions out, and when to ask again. No I/O, no clock of its own.
 
 A driver feeds each fact to `receive()` and carries out what it answers, then sets its one timer
 to `next_deadline()`; when the timer fires it calls `due()` and sets it again.
@@ -25,11 +25,11 @@ from .facts import IllegalFactError
 from .limits import CUT_IN_HEARD_S, READ_WITHIN_S, SLOWEST_START_S, TRACKED_GENERATIONS, Bounds
 from .replies import How, Replies
 from .state import (
-    LINK_MOVES,
+    CONNECTION_MOVES,
     PHASE_MOVES,
     Claim,
+    Connection,
     Generation,
-    Link,
     Liveness,
     Phase,
     Speech,
@@ -37,7 +37,7 @@ from .state import (
     Voice,
 )
 
-__all__ = ["Conversation", "IllegalFactError"]
+__all__ = ["IllegalFactError", "TurnMachine"]
 
 _ENDINGS: dict[f.Ending, How] = {
     "completed": "ended",
@@ -77,7 +77,7 @@ _EXPLAINING = frozenset(
 )
 
 
-class Conversation:
+class TurnMachine:
     """Turn state of one session over all its connections.
 
     Facts that are late (of a generation that is over, of a connection that is gone, after the
@@ -93,7 +93,7 @@ class Conversation:
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
-        self._link = Link.NEW
+        self._connection = Connection.NEW
         self._now = float("-inf")  # of the latest fact, as it was fed
         self._took_at = float("-inf")  # the same, with the time taken out that the loop slept
         self._slept_s = 0.0
@@ -115,9 +115,9 @@ class Conversation:
         self._replies = Replies(bounds)
 
     @property
-    def link(self) -> Link:
+    def connection(self) -> Connection:
         """State of the connection."""
-        return self._link
+        return self._connection
 
     @property
     def phase(self) -> Phase:
@@ -234,13 +234,13 @@ class Conversation:
             IllegalFactError: It cannot have happened now: it is earlier than the fact before it,
                 or the tables of `core.state` have no entry for it.
         """
-        link = self._check(fact)
+        connection = self._check(fact)
         self._now = fact.at
-        if self._link is Link.CLOSED:
+        if self._connection is Connection.CLOSED:
             return ()
         decisions = self._take(replace(fact, at=self._awake(fact.at)) if self._slept_s else fact)
         self._took_at = self._awake(fact.at)
-        self._link = link
+        self._connection = connection
         if type(fact) in _POSTPONING:
             return decisions
         if type(fact) in _EXPLAINING:
@@ -264,7 +264,7 @@ class Conversation:
         return at - self._slept_s
 
     def _next_deadline(self) -> float | None:
-        if self._link is not Link.UP:
+        if self._connection is not Connection.UP:
             return None
         suspicion = self._suspicion()
         earliest = None if suspicion is None else suspicion[0]
@@ -282,12 +282,12 @@ class Conversation:
 
     # --- facts ----------------------------------------------------------------------------------
 
-    def _check(self, fact: f.Fact) -> Link:
-        """The link's next state; raises before anything was changed."""
-        link = LINK_MOVES[self._link].get(type(fact))
-        if link is None:
+    def _check(self, fact: f.Fact) -> Connection:
+        """The next state of the connection; raises before anything was changed."""
+        connection = CONNECTION_MOVES[self._connection].get(type(fact))
+        if connection is None:
             raise IllegalFactError(
-                f"{_name(fact)} cannot happen while the link is {self._link.name}"
+                f"{_name(fact)} cannot happen while the connection is {self._connection.name}"
             )
         if not fact.at >= self._now:
             raise IllegalFactError(f"{_name(fact)}.at={fact.at!r} is before {self._now!r}")
@@ -296,7 +296,7 @@ class Conversation:
             phase = self.phase if opened == self._open_id else Phase.NONE
             if f.GenerationOpened not in PHASE_MOVES[phase] or opened in self._unplayed:
                 raise IllegalFactError(f"{_name(fact)}.generation_id was used before")
-        return link
+        return connection
 
     def _take(self, fact: f.Fact) -> tuple[Decision, ...]:
         """Move by a fact that is legal now; returns what to do about it at once."""
@@ -359,7 +359,7 @@ class Conversation:
                 return self._played(fact)
             case f.UserSpeechStarted():
                 self._false_alarms = 0
-                if self._link is Link.UP:
+                if self._connection is Connection.UP:
                     self._speech.voice = Voice.SPEAKING
                     self._speech.started_at = at
             case f.UserSpeechStopped():
@@ -388,7 +388,7 @@ class Conversation:
                 if self._liveness is not None:
                     self._liveness.quiet_until = at + fact.seconds
             case f.HedgeBegun():
-                if self._link is Link.UP:
+                if self._connection is Connection.UP:
                     replies.hedge_begun(at, self._open)
             case f.ToolResultDelivered():
                 replies.result_delivered(at, fact.call_id, fact.expects_reply)
@@ -397,7 +397,7 @@ class Conversation:
             case f.Connected():
                 return self._connected(fact)
             case f.Disconnected():
-                return self._dropped(at) if self._link is Link.UP else ()
+                return self._dropped(at) if self._connection is Connection.UP else ()
             case f.Closed():
                 return () if self._open is None else (CloseStreams(self._open.id),)
             case _:
@@ -409,16 +409,16 @@ class Conversation:
     def _connected(self, fact: f.Connected) -> tuple[Decision, ...]:
         self._stopped_at = self._unended = None
         decisions: tuple[Decision, ...] = ()
-        if self._link is Link.UP:  # a handover leaves the old session's work behind
+        if self._connection is Connection.UP:  # a handover leaves the old session's work behind
             self._replies.withdraw_doubtful()
             decisions = self._dropped(fact.at)
         self._connected_at = fact.at
-        if self._link is not Link.NEW:
+        if self._connection is not Connection.NEW:
             if fact.words_lost:
                 self._replies.words_lost(fact.at)
             decisions += self._replies.reconnected(fact.at, fact.knows_turn, fact.hedge_id)
             # After a handover at rest nobody waits for the next reply.
-            waited_for = self._link is Link.DOWN or self._replies.owes
+            waited_for = self._connection is Connection.DOWN or self._replies.owes
             self._reconnected_at = fact.at if waited_for else None
         if fact.speaking:
             self._speech.voice = Voice.SPEAKING
@@ -454,7 +454,7 @@ class Conversation:
         return None if self._open is None else self._open.id
 
     def _opened(self, fact: f.GenerationOpened) -> tuple[Decision, ...]:
-        if self._link is Link.DOWN:  # read from the dead connection's buffer
+        if self._connection is Connection.DOWN:  # read from the dead connection's buffer
             return (CloseStreams(fact.generation_id),)
         decisions: tuple[Decision, ...] = ()
         if self._open is not None:
@@ -616,7 +616,7 @@ class Conversation:
         return watchdogs.unended_deadline(unended, asked_at, self._speech, liveness, self._bounds)
 
     def _claim(self) -> Claim | None:
-        if self._link is not Link.UP or self._bounds.hedge_after_s is None:
+        if self._connection is not Connection.UP or self._bounds.hedge_after_s is None:
             return None
         return self._replies.claim(self._open)
 

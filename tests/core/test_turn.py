@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from livekit.plugins.resilient.core import Bounds, Conversation, Fact
+from livekit.plugins.resilient.core import Bounds, Fact, TurnMachine
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import (
     CloseStreams,
@@ -27,7 +27,7 @@ from livekit.plugins.resilient.core.decisions import (
     SuspectDead,
     TakeBack,
 )
-from livekit.plugins.resilient.core.state import Link, Phase
+from livekit.plugins.resilient.core.state import Connection, Phase
 
 BOUNDS = Bounds(
     complete_after_s=5.0, stalled_after_s=4.0, silent_after_s=15.0, liveness_timeout_s=25.0
@@ -77,7 +77,7 @@ class Calls(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conversation = Conversation(BOUNDS)
+        self.machine = TurnMachine(BOUNDS)
         self.now = 100.0
         self.made = 0
         self.generations: list[str] = []
@@ -105,10 +105,10 @@ class Calls(RuleBasedStateMachine):
     def feed(self, fact: Fact) -> None:
         was_open = self.open
         self.note_before(fact)
-        self.hedge_at = self.conversation.hedge_at
+        self.hedge_at = self.machine.hedge_at
         if isinstance(fact, f.GenerationEnded) and fact.generation_id == self.open:
             self.open = None
-        decisions = self.conversation.receive(fact)
+        decisions = self.machine.receive(fact)
         if isinstance(fact, f.Connected) and fact.words_lost:
             self.claimed = True
         self.check_notice()
@@ -117,7 +117,7 @@ class Calls(RuleBasedStateMachine):
 
     def check_notice(self) -> None:
         """Whoever looks every few seconds misses no hedge."""
-        before, after = self.hedge_at, self.conversation.hedge_at
+        before, after = self.hedge_at, self.machine.hedge_at
         if after is not None and (before is None or after < before):
             assert BOUNDS.hedge_notice_s is not None
             assert after >= self.now + BOUNDS.hedge_notice_s - 1e-6
@@ -133,7 +133,7 @@ class Calls(RuleBasedStateMachine):
             case f.AudioReceived():
                 self.unheard_s += fact.duration_s
             case f.UserSpeechStarted():
-                self.speaking = self.conversation.link is Link.UP
+                self.speaking = self.machine.connection is Connection.UP
                 self.paused_speaking = False
             case f.UserSpeechStopped():
                 self.paused_speaking |= self.speaking
@@ -158,14 +158,14 @@ class Calls(RuleBasedStateMachine):
                 self.suspected = False
                 if isinstance(fact, f.Connected):
                     self.permits = 1
-                    self.first_audio_due = self.conversation.link is not Link.NEW
+                    self.first_audio_due = self.machine.connection is not Connection.NEW
             case f.MessageArrived() | f.PongArrived():
                 self.suspected = False
             case _:
                 pass
 
     def take_due(self) -> None:
-        self.carry_out(self.conversation.due(self.now), before=self.open)
+        self.carry_out(self.machine.due(self.now), before=self.open)
 
     def carry_out(self, decisions: tuple[Decision, ...], before: str | None) -> None:
         for decision in decisions:
@@ -192,13 +192,13 @@ class Calls(RuleBasedStateMachine):
                     assert decision.seconds >= 0
                     self.first_audio_due = False
                 case SuspectDead():
-                    assert self.conversation.link is Link.UP
+                    assert self.machine.connection is Connection.UP
                     assert not self.suspected or decision.sign != "nothing_arrived"
                     assert decision.silent_s > 0
                     self.suspected = True
 
     def check_redrive(self, redrive: Redrive) -> None:
-        assert self.conversation.link is Link.UP
+        assert self.machine.connection is Connection.UP
         assert self.open is None, "nothing is asked while the model speaks"
         assert self.asked is None, "never two at a time"
         assert self.claimed, "nothing is owed"
@@ -224,12 +224,12 @@ class Calls(RuleBasedStateMachine):
     def wait(self, gap_s: float, late_s: float) -> None:
         """Time passes; the timer fires on its deadlines, or a little late."""
         until = self.now + gap_s
-        while (at := self.conversation.next_deadline()) is not None and at + late_s <= until:
+        while (at := self.machine.next_deadline()) is not None and at + late_s <= until:
             assert at > self.now
             self.now = at + late_s
             self.take_due()
         self.now = max(self.now, until - late_s)
-        if (at := self.conversation.next_deadline()) is None or at > until:
+        if (at := self.machine.next_deadline()) is None or at > until:
             self.now = until
 
     @rule(knows_turn=st.booleans(), words_lost=st.sampled_from([False] * 5 + [True]))
@@ -246,43 +246,43 @@ class Calls(RuleBasedStateMachine):
             self.feed(f.Disconnected(self.now))
             self.feed(f.Connected(self.now, knows_turn))
 
-    @precondition(lambda self: self.conversation.hedge_at is not None)
+    @precondition(lambda self: self.machine.hedge_at is not None)
     @rule()
     def begin_hedge(self) -> None:
-        at = self.conversation.hedge_at
+        at = self.machine.hedge_at
         assert at is not None
-        assert self.conversation.link is Link.UP
+        assert self.machine.connection is Connection.UP
         assert not self.speaking
-        assert self.conversation.hedge(at - 0.01) is None
+        assert self.machine.hedge(at - 0.01) is None
         if at > self.now:
             self.wait(at - self.now, 0.0)
-        asked = self.conversation.hedge(self.now)
-        assert (asked is None) == (self.conversation.hedge_at != at)
+        asked = self.machine.hedge(self.now)
+        assert (asked is None) == (self.machine.hedge_at != at)
         if asked is None:
             return  # something else was due before
         assert asked.redrive_id == f"hedge-{self.hedged + 1}"
         assert (asked.cause == "reply_cut") == (asked.generation_id is not None)
         assert asked.request_ids or asked.cause != "reply_requested"
         assert asked.waited_s >= 0
-        before = pickle.dumps(self.conversation)
-        assert self.conversation.hedge(self.now) == asked
-        assert pickle.dumps(self.conversation) == before
+        before = pickle.dumps(self.machine)
+        assert self.machine.hedge(self.now) == asked
+        assert pickle.dumps(self.machine) == before
         self.hedge, self.hedged = asked.redrive_id, self.hedged + 1
         self.feed(f.HedgeBegun(self.now))
-        assert self.conversation.hedge_at is None, "one for each"
-        assert self.conversation.awaits_hedge
+        assert self.machine.hedge_at is None, "one for each"
+        assert self.machine.awaits_hedge
 
-    @precondition(lambda self: self.hedge is not None and self.conversation.awaits_hedge)
+    @precondition(lambda self: self.hedge is not None and self.machine.awaits_hedge)
     @rule(answers=st.booleans())
     def hedge_serves(self, answers: bool) -> None:
         self.permits = 0
         was_open, hedge = self.open, self.hedge
         self.note_before(f.Connected(self.now))
         self.permits = 0
-        decisions = self.conversation.receive(f.Connected(self.now, hedge_id=hedge))
+        decisions = self.machine.receive(f.Connected(self.now, hedge_id=hedge))
         assert not [d for d in decisions if isinstance(d, Redrive)], "it is asked already"
         self.carry_out(decisions, before=was_open)
-        assert not self.conversation.awaits_hedge
+        assert not self.machine.awaits_hedge
         assert self.open is None
         self.hedge, self.serving_hedge = None, hedge
         if answers:
@@ -303,20 +303,18 @@ class Calls(RuleBasedStateMachine):
             "request": self.requests[-1] if self.requests else None,
         }
         self.generations.append(name)
-        if self.conversation.link is Link.UP:
+        if self.machine.connection is Connection.UP:
             before, self.open = self.open, name
             self.unheard_s = min(self.unheard_s, 30.0)
             self.note_before(f.GenerationOpened(self.now, name))
-            self.hedge_at = self.conversation.hedge_at
-            decisions = self.conversation.receive(
-                f.GenerationOpened(self.now, name, asked.get(answers))
-            )
+            self.hedge_at = self.machine.hedge_at
+            decisions = self.machine.receive(f.GenerationOpened(self.now, name, asked.get(answers)))
             self.check_notice()
             self.carry_out(decisions, before=before)
             self.take_due()
         else:
             opened = f.GenerationOpened(self.now, name)
-            assert self.conversation.receive(opened) == (CloseStreams(name),)
+            assert self.machine.receive(opened) == (CloseStreams(name),)
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 8.0]), asked=st.booleans(), heard=st.booleans())
     def converse(self, seconds: float, asked: bool, heard: bool) -> None:
@@ -392,22 +390,22 @@ class Calls(RuleBasedStateMachine):
 
     @invariant()
     def the_deadline_is_ahead_and_asking_changes_nothing(self) -> None:
-        deadline = self.conversation.next_deadline()
-        assert deadline == self.conversation.next_deadline()
+        deadline = self.machine.next_deadline()
+        assert deadline == self.machine.next_deadline()
         if deadline is not None and deadline <= self.now:  # evidence only postpones
             self.take_due()
-            deadline = self.conversation.next_deadline()
+            deadline = self.machine.next_deadline()
             assert deadline is None or deadline > self.now
 
     @invariant()
     def the_open_generation_is_the_one_the_driver_has_open(self) -> None:
-        assert (self.conversation.phase is Phase.NONE) == (self.open is None)
+        assert (self.machine.phase is Phase.NONE) == (self.open is None)
 
     @invariant()
     def every_open_generation_is_finalised_within_its_bound(self) -> None:
         if self.open is None or self.paused:
             return
-        deadline = self.conversation.next_deadline()
+        deadline = self.machine.next_deadline()
         assert deadline is not None
         assert self.now <= self.touched_at + self.unheard_s + SLOWEST_S
 
@@ -424,29 +422,29 @@ def test_any_number_of_flaps_asks_at_most_once_each_and_at_the_end_once(
     flaps: list[tuple[float, float]], knows: bool
 ) -> None:
     """The same connection state before and after hides no gap, however short."""
-    conversation = Conversation(BOUNDS)
+    machine = TurnMachine(BOUNDS)
     now = 0.0
-    conversation.receive(f.Connected(now))
-    conversation.receive(f.UserTurnEnded(now))
+    machine.receive(f.Connected(now))
+    machine.receive(f.UserTurnEnded(now))
     decisions: list[Decision] = []
     for down_s, up_s in flaps:
-        decisions += conversation.receive(f.Disconnected(now))
+        decisions += machine.receive(f.Disconnected(now))
         now += down_s
-        edge: list[Decision] = [*conversation.receive(f.Connected(now, knows_turn=knows))]
+        edge: list[Decision] = [*machine.receive(f.Connected(now, knows_turn=knows))]
         now += up_s
-        edge += conversation.due(now)
+        edge += machine.due(now)
         assert sum(isinstance(d, Redrive) for d in edge) <= 1
         decisions += edge
-    last = [d for d in conversation.due(now + 3.0) if isinstance(d, Redrive)]
+    last = [d for d in machine.due(now + 3.0) if isinstance(d, Redrive)]
     asked = sum(isinstance(d, Redrive) for d in edge) + len(last)
     assert asked == 1, "the last edge asks, once"
 
 
 @given(st.integers(1, 5), st.booleans())
 def test_flaps_without_anything_owed_ask_nothing(flaps: int, knows: bool) -> None:
-    conversation = Conversation(BOUNDS)
-    conversation.receive(f.Connected(0.0))
+    machine = TurnMachine(BOUNDS)
+    machine.receive(f.Connected(0.0))
     for _ in range(flaps):
-        assert conversation.receive(f.Disconnected(1.0)) == ()
-        assert conversation.receive(f.Connected(1.0, knows_turn=knows)) == ()
-    assert not any(isinstance(d, Redrive) for d in conversation.due(1000.0))
+        assert machine.receive(f.Disconnected(1.0)) == ()
+        assert machine.receive(f.Connected(1.0, knows_turn=knows)) == ()
+    assert not any(isinstance(d, Redrive) for d in machine.due(1000.0))
