@@ -14,7 +14,8 @@ from code_index import VENDORED, Code, Function, WalkError
 from walks import DROP, FRAME, GAP, HANDLE, Hop, Walk, follow
 
 from livekit.plugins.resilient.core import link
-from livekit.plugins.resilient.core.state import CONNECTION_MOVES, PHASE_MOVES, Connection, Phase
+from livekit.plugins.resilient.core.generation import PHASE_MOVES, Phase
+from livekit.plugins.resilient.core.state import CONNECTION_MOVES, Connection
 
 Moves: TypeAlias = Mapping[Any, Mapping[Any, frozenset[Any]]]
 
@@ -66,13 +67,13 @@ MACHINES: Final = """\
 Drawn from the tables by which they move. A fact that leads nowhere else is taken in its state and
 not drawn; one that a state has no entry for is refused. {over} leads to `OVER` from every state.
 
-`Link`, the connection (`core/link.py`, `MOVES`; by time: `Link.due`):
+`Link`, the connection (`core/link_state.py`, `MOVES`; by time: `Link.due`):
 """
 
 TURN: Final = """\
-`TurnMachine`: the connection as it sees it, and the reply that is open (`core/state.py`,
-`CONNECTION_MOVES` and `PHASE_MOVES`). {closed} leads to `CLOSED` from everywhere, and {ended} to
-`NONE`.
+`TurnMachine`: the connection as it sees it (`core/state.py`, `CONNECTION_MOVES`), and the reply
+that is open (`core/generation.py`, `PHASE_MOVES`; by time: `Rules.act`). {closed} leads to `CLOSED`
+from everywhere, and {ended} to `NONE`.
 """
 
 WALKS: Final = """\

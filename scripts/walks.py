@@ -14,7 +14,7 @@ from code_index import Code, Function, WalkError
 
 How: TypeAlias = Literal["begin", "call", "back", "message", "rest"]
 
-PARTS = {"Replies": "TurnMachine"}
+PARTS = dict.fromkeys(("Redrives", "Replies", "Rules", "TurnState"), "TurnMachine")
 """Objects that belong to another, which nobody else sees."""
 
 MESSAGES = ("facts", "decisions", "link_decisions", "link_facts")
@@ -173,9 +173,9 @@ _LOST = [
 ]
 
 _ASKED = [
-    *calls("TurnMachine._connected", "Replies.reconnected"),
+    *calls("TurnState.connected", "Replies.reconnected"),
     rests("_edge", "TurnMachine.due", "until the model had its time to go on by itself"),
-    *calls("TurnMachine._act", "Replies.redrive", "replies:_redrive"),
+    *calls("Rules.act", "Replies.redrive", "Redrives.ask", "redrives:asking"),
     sends("Redrive", "Driver._carry_out"),
     *calls("Driver._redrive", "RealtimeSession.redrive"),
 ]

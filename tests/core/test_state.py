@@ -10,13 +10,8 @@ import pytest
 
 from livekit.plugins.resilient.core import Bounds, Fact, IllegalFactError, TurnMachine
 from livekit.plugins.resilient.core import facts as f
-from livekit.plugins.resilient.core.state import (
-    CONNECTION_MOVES,
-    PHASE_MOVES,
-    Connection,
-    Generation,
-    Phase,
-)
+from livekit.plugins.resilient.core.generation import PHASE_MOVES, Generation, Phase
+from livekit.plugins.resilient.core.state import CONNECTION_MOVES, Connection
 
 KINDS: tuple[type[Fact], ...] = get_args(Fact)
 NOW = 9.0

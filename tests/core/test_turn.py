@@ -27,7 +27,8 @@ from livekit.plugins.resilient.core.decisions import (
     SuspectDead,
     TakeBack,
 )
-from livekit.plugins.resilient.core.state import Connection, Phase
+from livekit.plugins.resilient.core.generation import Phase
+from livekit.plugins.resilient.core.state import Connection
 
 BOUNDS = Bounds(
     complete_after_s=5.0, stalled_after_s=4.0, silent_after_s=15.0, liveness_timeout_s=25.0

@@ -176,8 +176,8 @@ MUTANTS = (
     Mutant(
         name="move-waits-for-nothing",
         sentence="A planned move waits for replies and tools that are under way.",
-        module="core.turn",
-        old="        return self.owes_open or self._replies.surely_owes or",
+        module="core.turn_state",
+        old="        return self.owes_open or self.replies.surely_owes or",
         new="        return False and",
     ),
     Mutant(

@@ -89,11 +89,11 @@ MUTANTS = (
         module="core.replies",
         old="""        elif mine:
             self._fail(at, by_provider=True)
-        return self._settle_question("failed", generation)
+        return self.redrives.settle("failed", generation)
 """,
         new="""        elif mine:
             self.owed = None
-        return self._settle_question("failed", generation)
+        return self.redrives.settle("failed", generation)
 """,
     ),
     Mutant(
@@ -107,10 +107,10 @@ MUTANTS = (
     Mutant(
         name="cut-streams-stay-open",
         sentence="The streams of a reply end with its connection.",
-        module="core.turn",
-        old="""            decisions = (CloseStreams(self._open.id), *self._close(at, "cut"))
+        module="core.turn_state",
+        old="""            decisions = (CloseStreams(self.open.id), *self.close(at, "cut"))
 """,
-        new="""            decisions = self._close(at, "cut")
+        new="""            decisions = self.close(at, "cut")
 """,
     ),
     Mutant(
@@ -130,9 +130,9 @@ MUTANTS = (
     Mutant(
         name="replaced-streams-stay-open",
         sentence="A reply that never ended is closed where the next one begins.",
-        module="core.turn",
-        old='(CloseStreams(self._open.id), *self._close(fact.at, "replaced"))\n',
-        new='self._close(fact.at, "replaced")\n',
+        module="core.turn_state",
+        old='(CloseStreams(self.open.id), *self.close(fact.at, "replaced"))\n',
+        new='self.close(fact.at, "replaced")\n',
     ),
     Mutant(
         name="silent-reply-is-waited-for",
@@ -196,7 +196,7 @@ MUTANTS = (
     Mutant(
         name="unheard-caller-is-no-sign",
         sentence="A connection that takes no notice of the caller's voice is suspected.",
-        module="core.watchdogs",
+        module="core.liveness",
         old="    hinted_at, bound = liveness.hinted_at, bounds.unheard_after_s\n",
         new="    hinted_at, bound = liveness.hinted_at, None\n",
     ),
@@ -211,14 +211,14 @@ MUTANTS = (
     Mutant(
         name="unended-turn-is-no-sign",
         sentence="A connection is left that is silent after an interruption without an end.",
-        module="core.watchdogs",
+        module="core.interruption",
         old="    if unended.suspected or bounds",
         new="    if True or bounds",
     ),
     Mutant(
         name="unanswered-pings-are-a-sign",
         sentence="A server that never answered a ping is not suspected for that.",
-        module="core.watchdogs",
+        module="core.liveness",
         old="    if bounds.liveness_timeout_s is not None and liveness.answers_pings:\n",
         new="    if bounds.liveness_timeout_s is not None:\n",
     ),

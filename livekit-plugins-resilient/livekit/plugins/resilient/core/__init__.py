@@ -1,7 +1,8 @@
 """The sans-I/O core: what is owed to the caller, and when to stop waiting.
 
-Read `facts` and `decisions` first, then `state` (the two tables) and `turn`. Nothing here
-knows a provider, a socket, a task or a clock.
+Read `facts` and `decisions` first, then `state` and `generation` (the two tables) and `turn`: what
+a fact does. What falls due by time is in `rules`. `link` is the other machine: the connection.
+Nothing here knows a provider, a socket, a task or a clock.
 """
 
 from __future__ import annotations

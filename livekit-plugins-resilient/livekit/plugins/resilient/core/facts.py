@@ -1,7 +1,8 @@
 """What has happened on the wire, at the microphone and at the speaker.
 
 A driver feeds these to `TurnMachine.receive()` in the order in which they happened. Every fact
-carries `at`, the running loop's monotonic time in seconds; it never runs backwards.
+carries `at`, the running loop's monotonic time in seconds; it never runs backwards. The vocabulary
+is in one file, long as it is, to be read in one go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every number of the core and of the options, with unit, reason, source and date.
 
 A constant's docstring ends in "Source: ... Date: YYYY-MM."; a test holds this file to that, and
-the other modules of the core to having no numbers of their own.
+the other modules of the core to having no numbers of their own. One table, so one long file.
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@ no randomness of its own: jitter, from 0 to 1, comes with the facts. Times are m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Final
 
 from typing_extensions import assert_never  # typing has it from 3.11 on
 
@@ -32,6 +30,7 @@ from .link_decisions import (
     RecordHedge,
     Switch,
 )
+from .link_state import MOVES, SERVING, State
 
 __all__ = [
     "MOVES",
@@ -48,103 +47,6 @@ __all__ = [
     "State",
     "Switch",
 ]
-
-
-class State(Enum):
-    """Where the line stands.
-
-    IDLE: not opened. DIALLING: no connection serves, one is being made. RESTORING: it is made and
-    is being told the call. UP: it serves. HANDING_OVER: it serves, and the next one is being made
-    beside it. HEDGING: it serves and has not answered, and another one is asked beside it.
-    BACKING_OFF: none serves, the next dial waits. OVER: closed, or given up.
-    """
-
-    IDLE = auto()
-    DIALLING = auto()
-    RESTORING = auto()
-    UP = auto()
-    HANDING_OVER = auto()
-    HEDGING = auto()
-    BACKING_OFF = auto()
-    OVER = auto()
-
-
-_KEPT: Final = (
-    f.AnswerOwed,
-    f.AnswerSettled,
-    f.Progressed,
-    f.OtherModelSeen,
-    f.Suspected,
-    f.SuspicionCleared,
-    f.EndAnnounced,
-    f.HedgeAnswered,
-    f.HedgeFailed,
-    f.HedgeUnneeded,
-)
-"""Facts that are taken, or late and ignored, in any state."""
-
-
-def _stays(state: State) -> dict[type[f.LinkFact], frozenset[State]]:
-    return {kind: frozenset({state}) for kind in _KEPT}
-
-
-MOVES: Final[Mapping[State, Mapping[type[f.LinkFact], frozenset[State]]]] = {
-    State.IDLE: {
-        **_stays(State.IDLE),
-        f.Opened: frozenset({State.DIALLING}),
-        f.Closed: frozenset({State.OVER}),
-    },
-    State.DIALLING: {
-        **_stays(State.DIALLING),
-        f.DialAnswered: frozenset({State.RESTORING}),
-        f.AttemptFailed: frozenset({State.BACKING_OFF, State.OVER}),
-        f.Closed: frozenset({State.OVER}),
-    },
-    State.RESTORING: {
-        **_stays(State.RESTORING),
-        f.Restored: frozenset({State.UP}),
-        f.AttemptFailed: frozenset({State.BACKING_OFF, State.OVER}),
-        f.Closed: frozenset({State.OVER}),
-    },
-    State.UP: {
-        **_stays(State.UP),
-        f.Suspected: frozenset({State.UP, State.OVER}),
-        f.LineLost: frozenset({State.BACKING_OFF, State.OVER}),
-        f.LineLeft: frozenset({State.DIALLING}),
-        f.SuccessorFailed: frozenset({State.UP}),
-        f.Closed: frozenset({State.OVER}),
-    },
-    State.HANDING_OVER: {
-        **_stays(State.HANDING_OVER),
-        f.Suspected: frozenset({State.HANDING_OVER, State.OVER}),
-        f.SuccessorReady: frozenset({State.HANDING_OVER, State.UP}),
-        f.SuccessorFailed: frozenset({State.UP}),
-        f.Switched: frozenset({State.UP}),
-        f.LineLost: frozenset({State.BACKING_OFF, State.OVER}),
-        f.LineLeft: frozenset({State.DIALLING}),
-        f.Closed: frozenset({State.OVER}),
-    },
-    State.HEDGING: {
-        **_stays(State.HEDGING),
-        f.Suspected: frozenset({State.HEDGING, State.OVER}),
-        f.HedgeFailed: frozenset({State.UP}),
-        f.HedgeUnneeded: frozenset({State.UP}),
-        f.Switched: frozenset({State.UP}),
-        f.LineLost: frozenset({State.BACKING_OFF, State.OVER}),
-        f.LineLeft: frozenset({State.DIALLING}),
-        f.Closed: frozenset({State.OVER}),
-    },
-    State.BACKING_OFF: {
-        **_stays(State.BACKING_OFF),
-        f.Closed: frozenset({State.OVER}),
-    },
-    State.OVER: {
-        **_stays(State.OVER),
-        f.Closed: frozenset({State.OVER}),
-    },
-}
-"""The states that a fact may lead to; one without an entry is illegal there. Time leads on from
-UP (to HANDING_OVER or HEDGING), HEDGING (to UP) and BACKING_OFF (to DIALLING) as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,20 +207,20 @@ class Link:
             case f.HedgeFailed():
                 return self._hedge_failed(fact)
             case f.EndAnnounced():
-                if self._state in _SERVING:
+                if self._state in SERVING:
                     self._announced(fact)
             case f.Suspected():
                 return self._suspected(at)
             case f.SuspicionCleared():
                 self._suspected_at = None
-                if self._state in _SERVING and not self._owed:
+                if self._state in SERVING and not self._owed:
                     budget.rests(at)
             case f.AnswerOwed():
                 self._owed = True
                 budget.owes(at)
             case f.AnswerSettled():
                 self._owed = False
-                if self._state in _SERVING:
+                if self._state in SERVING:
                     budget.rests(at)
             case f.Progressed():
                 budget.progressed()
@@ -383,7 +285,7 @@ class Link:
         return self._leaving.at(self._rest, overlaps=self._overlaps)
 
     def _suspected(self, at: float) -> tuple[LinkDecision, ...]:
-        if self._state not in _SERVING or self._suspected_at is not None:
+        if self._state not in SERVING or self._suspected_at is not None:
             return ()
         if not self._budget.gave_nothing(at):
             return self._hedge_ends(at, "superseded") + self._give_up(at)
@@ -457,6 +359,3 @@ class Link:
 
 def _earliest(*times: float | None) -> float | None:
     return min((at for at in times if at is not None), default=None)
-
-
-_SERVING: Final = frozenset({State.UP, State.HANDING_OVER, State.HEDGING})

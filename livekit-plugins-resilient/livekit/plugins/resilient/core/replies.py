@@ -1,4 +1,4 @@
-"""The books on owed replies: what makes one owed, what settles it, and its re-drive."""
+"""The books on owed replies: what makes one owed, what settles it, and when it is asked for."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import Literal, TypeAlias
 
 from . import facts as f
 from . import watchdogs
-from .decisions import RecordOutcome, Redrive, RedriveCause, RedriveResult, TakeBack
+from .claims import Claim, Claims
+from .decisions import RecordOutcome, Redrive, RedriveCause, TakeBack
+from .generation import Generation, Phase
 from .limits import TIMES_PUT_OFF, Bounds
-from .state import Claim, Edge, Generation, Owed, Phase, Question, Speech
+from .redrives import Outcomes, Redrives, asking
+from .state import Edge, Owed, Question, Speech
 
 __all__ = ["How", "Replies"]
 
 How: TypeAlias = Literal["ended", "failed", "cancelled", "continued", "cut", "expired", "replaced"]
 """How a generation closed: in order, by the provider's failure, taken back, with more to come,
 broken off by a drop, by a watchdog, or by the next one opening."""
-
-Outcomes: TypeAlias = tuple[RecordOutcome, ...]
 
 
 class Replies:
@@ -31,16 +32,8 @@ class Replies:
         self._requests: dict[str, float] = {}  # pending, oldest first: when each was last sent
         self._calls: dict[str, float] = {}  # open, and since when
         self._edge: Edge | None = None
-        self._question: Question | None = None
-        self._redrives = 0
-        self.redriven_at = float("-inf")
-        """When the last re-drive was asked for."""
-        self._hedges = 0
-        self._hedge: Question | None = None  # the last one since the connection began to serve
-        self._hedged_at = float("-inf")
-        self._hedged: set[str] = set()  # of the requests
-        self.awaits_hedge = False
-        """Whether it is under way, and the connection that serves has given nothing since."""
+        self.redrives = Redrives()
+        self.claims = Claims(bounds)
         self.owed: Owed | None = None
 
     # --- what makes a reply owed, or takes it back ----------------------------------------------
@@ -55,10 +48,10 @@ class Replies:
         if not certain and (self._requests or self._calls or not is_doubtful):
             return ()
         answer = open_.id if open_ is not None and open_.phase is Phase.SILENT else None
-        hedged = self.owed is not None and self.owed.hedged and spoke_at <= self._hedged_at
+        hedged = self.owed is not None and self.owed.hedged and spoke_at <= self.claims.begun_at
         self.owed = Owed("unanswered_turn", at, certain=certain, answer=answer, hedged=hedged)
         self._drop_edge()
-        return self._settle_question("superseded")
+        return self.redrives.settle("superseded")
 
     def input_awaited(self) -> None:
         """The provider does not answer before the caller has gone on."""
@@ -80,37 +73,37 @@ class Replies:
 
     def requested(self, at: float, request_id: str) -> Outcomes:
         self._requests[request_id] = at
-        return self._settle_question("superseded")
+        return self.redrives.settle("superseded")
 
     def cancelled(self, request_id: str | None) -> Outcomes:
         if request_id is None:
             self._requests.clear()
-            self._hedged.clear()
+            self.claims.forget_requests()
             self.owed = self._edge = None
-            return self._settle_question("superseded")
+            return self.redrives.settle("superseded")
         self._forget(request_id)
         if self.owed is not None and self.owed.request_id == request_id:
             self.owed = None
-        return self._settle_question("superseded", request_id)
+        return self.redrives.settle("superseded", request_id)
 
     def timed_out(self, request_id: str) -> Outcomes:
         """The application was told; the caller's own turn, if there is one, stays owed."""
         self._forget(request_id)
-        return self._settle_question("failed", request_id)
+        return self.redrives.settle("failed", request_id)
 
     def _forget(self, request_id: str) -> bool:
         """A request is pending no more; returns whether it was."""
-        self._hedged.discard(request_id)
+        self.claims.forget(request_id)
         return self._requests.pop(request_id, None) is not None
 
     def refused(self, fact: f.ReplyRefused, open_: Generation | None) -> Outcomes:
         """The open question, or the caller's turn, gets no reply now, but as soon as it can."""
-        owed, question = self.owed, self._question
+        owed, question = self.owed, self.redrives.question
         outcomes: Outcomes = ()
         if fact.request_id is not None:
             if question is None or question.generation_id or not question.asked(fact.request_id):
                 return ()
-            outcomes = self._settle_question("superseded")
+            outcomes = self.redrives.settle("superseded")
         elif owed is None or owed.cause != "unanswered_turn":
             return ()
         elif open_ is not None and owed.answer == open_.id and open_.opened_at < owed.since:
@@ -146,18 +139,18 @@ class Replies:
     def passed_over(self) -> Outcomes | None:
         """A turn was ended in which nothing began: the re-drive, if one has had no reply yet;
         None for none."""
-        question = self._question
+        question = self.redrives.question
         if question is None or question.generation_id is not None or question.request_ids:
             return None
-        return self._settle_question("failed")
+        return self.redrives.settle("failed")
 
     def opened(self, generation: Generation, for_request: str | None) -> None:
         """A generation takes up what is owed, and the question that asked for it."""
-        question = self._question
+        question = self.redrives.question
         asked = question is not None and question.asked(for_request)
         if question is not None and asked:
             question.generation_id = generation.id
-        hedged = for_request in self._hedged
+        hedged = self.claims.was_hedged(for_request)
         if for_request is not None and self._forget(for_request):
             self.owed = Owed(
                 "reply_requested",
@@ -176,14 +169,7 @@ class Replies:
         if self.owed is not None and self.owed.answer == generation.id:
             self.owed = None
             self._drop_edge()
-        question = self._question
-        if question is None:
-            return ()
-        if question.generation_id == generation.id:
-            return self._settle_question("rescued")
-        if generation.opened_at >= question.at:
-            return self._settle_question("talked_over")
-        return ()
+        return self.redrives.heard(generation)
 
     def unheard(self, at: float, generation: Generation) -> Outcomes:
         """A generation that was through is flushed before the caller heard any of it: at a drop,
@@ -191,12 +177,12 @@ class Replies:
         if self.owed is not None and self.owed.answer == generation.id:
             self.owed.answer = None
             self.owed.since = at
-        return self._settle_question("failed", generation)
+        return self.redrives.settle("failed", generation)
 
     def cut_in(self) -> tuple[TakeBack | RecordOutcome, ...]:
         """The caller, or the application, stopped what played: nobody wants to hear the rest of a
         reply that had broken off."""
-        owed, question = self.owed, self._question
+        owed, question = self.owed, self.redrives.question
         if owed is None or owed.cause != "reply_cut":
             return ()
         self.owed = None
@@ -204,7 +190,7 @@ class Replies:
         if question is None or question.request_ids:
             return ()
         back = TakeBack(question.redrive_id, question.generation_id)
-        return (back, *self._settle_question("superseded"))
+        return (back, *self.redrives.settle("superseded"))
 
     def closed(
         self,
@@ -248,16 +234,16 @@ class Replies:
             if mine:
                 self.owed = None
                 self._drop_edge()
-            return self._settle_question("rescued", generation)
+            return self.redrives.settle("rescued", generation)
         elif generation.has_call:
             if mine:
                 self._release()
-            return self._settle_question("rescued", generation)
+            return self.redrives.settle("rescued", generation)
         elif mine and how == "replaced":
             self._release()
         elif mine:
             self._fail(at, by_provider=True)
-        return self._settle_question("failed", generation)
+        return self.redrives.settle("failed", generation)
 
     def _fail(self, at: float, *, by_provider: bool, retry_after_s: float | None = None) -> None:
         self._release()
@@ -287,7 +273,7 @@ class Replies:
     def disconnected(self) -> Outcomes:
         """Call it after the open generation was closed. What was asked dies with the connection,
         unless its answer is complete and only has to be heard."""
-        question = self._question
+        question = self.redrives.question
         if (
             question is not None
             and self.owed is not None
@@ -295,14 +281,13 @@ class Replies:
             and self.owed.answer == question.generation_id
         ):
             return ()
-        return self._settle_question("failed")
+        return self.redrives.settle("failed")
 
     def reconnected(self, at: float, knows_turn: bool, hedge_id: str | None = None) -> Outcomes:
         """Latch an edge, if something is owed across it; it replaces one that is unspent. A hedge
         was asked before it served."""
         self._edge = None
-        hedge, self._hedge, self.awaits_hedge = self._hedge, None, False
-        if hedge is not None and hedge.redrive_id == hedge_id:
+        if (hedge := self.claims.over(hedge_id)) is not None:
             return self._hedge_serves(at, hedge)
         unanswered = self.owed is not None and self.owed.answer is None
         if unanswered or self._requests:
@@ -311,9 +296,7 @@ class Replies:
         return ()
 
     def _hedge_serves(self, at: float, hedge: Question) -> Outcomes:
-        outcomes = self._settle_question("superseded")
-        self._question = hedge
-        hedge.at = at
+        outcomes = self.redrives.asked_by_hedge(hedge, at)
         if self.owed is not None and self.owed.hedged:
             self.owed.retried = True
         # Of later ones it knows nothing.
@@ -354,29 +337,13 @@ class Replies:
         """When the oldest request without a reply was sent."""
         if self._requests:
             return next(iter(self._requests.values()))
-        question = self._question
+        question = self.redrives.question
         return None if question is None or question.generation_id else question.at
-
-    def asked_since(self, at: float, open_: Generation | None) -> float | None:
-        """Since when the provider owes an answer to something that it was given after `at`, and of
-        which nothing came; None for nothing."""
-        asked_at = self.asked_at
-        times = [] if asked_at is None or asked_at <= at else [asked_at]
-        owed = self.owed
-        if (
-            owed is not None
-            and owed.certain
-            and owed.since > at
-            and owed.cause in ("unanswered_turn", "tool_result_unanswered")
-            and (owed.answer is None or (open_ is not None and owed.answer == open_.id))
-        ):
-            times.append(owed.since)
-        return max(times, default=None)
 
     def redrive_deadline(self, speech: Speech) -> float | None:
         """When to call `redrive()`, given that no generation is open. Requests that crossed an
         edge go first, and wait neither for the caller nor for a tool: the application did not."""
-        if self._question is not None:
+        if self.redrives.question is not None:
             return None
         if self._edge is not None and self._stale():
             return watchdogs.edge_deadline(self._edge, self._bounds)
@@ -393,8 +360,6 @@ class Replies:
         owed, stale = self.owed, self._stale()
         since = self._edge.at if self._edge is not None else owed.since if owed is not None else now
         self._edge = None
-        self._redrives += 1
-        self.redriven_at = now
         if owed is not None:
             owed.retried = True
         cause: RedriveCause = "reply_requested"
@@ -405,8 +370,7 @@ class Replies:
         for request_id in stale:  # now the youngest, in order
             del self._requests[request_id]
             self._requests[request_id] = now
-        self._question = Question(f"redrive-{self._redrives}", now, ids)
-        return _redrive(self._question.redrive_id, cause, now, now - since, ids, cut)
+        return self.redrives.ask(now, cause, since, ids, cut)
 
     def left(self, now: float, *, words_lost: bool) -> Redrive | None:
         """What the caller would wait for in vain, should the session end now; changes nothing.
@@ -416,108 +380,19 @@ class Replies:
         owed = Owed("user_words_lost", now) if words_lost else self.owed
         if owed is None or owed.answer is not None or not owed.certain or self._calls:
             return None
-        return _redrive("", owed.cause, now, now - owed.since, (), owed.cut)
+        return asking("", owed.cause, now, owed.since, (), owed.cut)
 
     # --- the hedge ------------------------------------------------------------------------------
 
     def claim(self, open_: Generation | None) -> Claim | None:
-        """What another connection would be asked for, as things stand; None for nothing that is
-        surely owed, that a tool or an interruption does not explain, and that was not put off."""
-        if self._calls or (open_ is not None and open_.interrupted):
+        """What another connection would be asked for, as things stand; None where a tool, or
+        anything else, explains that nothing comes."""
+        if self._calls:
             return None
-        if self._requests:
-            oldest, since = next(iter(self._requests.items()))
-            ids = tuple(self._requests)
-            return Claim("reply_requested", since, ids, hedged=oldest in self._hedged)
-        owed, at_work = self.owed, self._at_work(open_)
-        if not self._bounds.redrive:
-            return None
-        if at_work is not None and (owed is None or owed.answer == at_work.id):
-            if at_work.cancelled or at_work.cut_in:
-                return None
-            if at_work.has_content:
-                since, hedged = at_work.opened_at, at_work.hedged
-                return Claim("reply_cut", since, cut=at_work, stopped=True, hedged=hedged)
-        if owed is None or not owed.certain or owed.puts_off:
-            return None
-        if owed.answer is not None and (at_work is None or owed.answer != at_work.id):
-            return None  # it is complete, and only has to be heard
-        since = owed.since if owed.failed_at is None else max(owed.since, owed.failed_at)
-        ids = () if owed.request_id is None else (owed.request_id,)
-        return Claim(owed.cause, since, ids, owed.cut, hedged=owed.hedged)
-
-    def _at_work(self, open_: Generation | None) -> Generation | None:
-        """The open generation, if it is a reply of which more is to come."""
-        if open_ is None or open_.phase not in (Phase.SILENT, Phase.PRODUCING):
-            return None
-        return None if open_.by_caption and not self.waits_for(open_) else open_
-
-    def hedge(self, now: float, claim: Claim) -> Redrive:
-        """What a hedge is to ask for; changes nothing."""
-        waited_s, ids = now - claim.since, claim.request_ids
-        return _redrive(self._next_hedge, claim.cause, now, waited_s, ids, claim.cut)
+        return self.claims.claim(self.owed, self._requests, open_)
 
     def hedge_begun(self, at: float, open_: Generation | None) -> None:
+        """Another connection is to be asked for that."""
         claim = self.claim(open_)
-        if claim is None or claim.hedged:
-            return
-        self._hedge = Question(self._next_hedge, at, claim.request_ids, is_hedge=True)
-        self._hedges += 1
-        self._hedged_at, self.awaits_hedge = at, True
-        if self._requests:
-            self._hedged.update(self._requests)
-            return
-        owed, at_work = self.owed, self._at_work(open_)
-        if at_work is not None and (owed is None or owed.answer == at_work.id):
-            at_work.hedged = True
-        if owed is not None:
-            owed.hedged = True
-
-    @property
-    def _next_hedge(self) -> str:
-        return f"hedge-{self._hedges + 1}"
-
-    def failure_deadline(self) -> float | None:
-        """When to call `give_up()`: no reply of any kind followed the re-drive."""
-        if self._question is None:
-            return None
-        return watchdogs.failure_deadline(self._question, self._bounds)
-
-    def give_up(self) -> Outcomes:
-        return self._settle_question("failed")
-
-    def _settle_question(
-        self, result: RedriveResult, about: Generation | str | None = None
-    ) -> Outcomes:
-        """Close the open question, if there is one and, given `about`, if it is about that."""
-        question = self._question
-        if question is None:
-            return ()
-        if isinstance(about, Generation):
-            if about.id != question.generation_id:
-                return ()
-        elif about is not None and not question.asked(about):
-            return ()
-        self._question = None
-        if question.is_hedge:
-            return ()
-        return (RecordOutcome(question.redrive_id, result),)
-
-
-def _redrive(
-    redrive_id: str,
-    cause: RedriveCause,
-    now: float,
-    waited_s: float,
-    request_ids: tuple[str, ...],
-    cut: Generation | None,
-) -> Redrive:
-    return Redrive(
-        redrive_id,
-        cause,
-        waited_s,
-        request_ids=request_ids,
-        generation_id=None if cut is None else cut.id,
-        heard_s=0.0 if cut is None else cut.heard_s(now),
-        received_s=0.0 if cut is None else cut.received_s,
-    )
+        if claim is not None and not claim.hedged:
+            self.claims.begun(at, claim, self.owed, self._requests, open_)

@@ -6,34 +6,21 @@ the rule acts. None of them looks at a clock or changes anything.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-from .decisions import DeathSign, FinaliseReason
-from .limits import (
-    CUT_IN_HEARD_S,
-    FALSE_ALARM_FACTOR,
-    HINT_TRUST_S,
-    SILENT_AFTER_S,
-    SLOWEST_PONG_S,
-    Bounds,
-)
-from .state import Claim, Edge, Generation, Liveness, Owed, Phase, Question, Speech, Unended, Voice
+from .claims import Claim
+from .decisions import FinaliseReason
+from .generation import Generation, Phase
+from .limits import HINT_TRUST_S, SILENT_AFTER_S, Bounds
+from .state import Edge, Owed, Question, Speech, Voice
 
 __all__ = [
-    "Suspicion",
     "edge_deadline",
     "failure_deadline",
     "finalise_deadline",
     "finalise_reason",
     "hedge_deadline",
-    "liveness_deadline",
     "redrive_deadline",
-    "unended_deadline",
     "withdraw_deadline",
 ]
-
-Suspicion: TypeAlias = tuple[float, DeathSign]
-"""When it falls due, and by which sign."""
 
 _REASONS: dict[Phase, FinaliseReason] = {
     Phase.SILENT: "silent",
@@ -156,84 +143,6 @@ def failure_deadline(question: Question, bounds: Bounds) -> float | None:
     if question.generation_id is not None:
         return None
     return _after(question.at, bounds.silent_after_s)
-
-
-def liveness_deadline(
-    liveness: Liveness, asked_at: float | None, bounds: Bounds
-) -> Suspicion | None:
-    """When the connection is to be suspected, and by which sign; the earliest of three.
-
-    `asked_at` is when the oldest request without a reply was sent. A pong counts as a byte but not
-    as a message, and its absence is never a sign by itself.
-    """
-    if liveness.suspected is not None:
-        return None
-    first: Suspicion | None = None
-    if bounds.liveness_timeout_s is not None and liveness.answers_pings:
-        first = (liveness.byte_at + bounds.liveness_timeout_s, "nothing_arrived")
-    if asked_at is not None and bounds.reply_silent_after_s is not None:
-        silent_from = max(asked_at, liveness.message_at, liveness.quiet_until)
-        due = silent_from + bounds.reply_silent_after_s
-        if first is None or due < first[0]:
-            first = (due, "reply_silent")
-    due_unheard = _unheard_deadline(liveness, bounds)
-    if due_unheard is not None and (first is None or due_unheard < first[0]):
-        first = (due_unheard, "caller_unheard")
-    return first
-
-
-def _unheard_deadline(liveness: Liveness, bounds: Bounds) -> float | None:
-    """When a caller who spoke and fell quiet has gone unnoticed for too long.
-
-    A path that is known to answer pings and does not any more is soon suspected. On one that is
-    alive, or slow, sound alone proves little: it may be a television. Each false alarm doubles the
-    time.
-    """
-    hinted_at, bound = liveness.hinted_at, bounds.unheard_after_s
-    if bound is None or hinted_at is None or not liveness.waits_to_hear:
-        return None
-    slowest_s = liveness.slowest_pong_s
-    is_prompt = slowest_s is not None and slowest_s <= SLOWEST_PONG_S
-    if not is_prompt or liveness.byte_at > hinted_at:
-        hinted_at = liveness.hinted_at_rest_at
-        if hinted_at is None or hinted_at <= liveness.message_at:
-            return None
-        bound = max(bound, bounds.deaf_after_s)
-    quiet_from = max(hinted_at + bounds.speech_quiet_s, liveness.quiet_until)
-    return quiet_from + bound * FALSE_ALARM_FACTOR**liveness.false_alarms
-
-
-def unended_deadline(
-    unended: Unended,
-    asked_at: float | None,
-    speech: Speech,
-    liveness: Liveness,
-    bounds: Bounds,
-) -> float | None:
-    """When a connection is to be suspected on which an interrupted reply never ended.
-
-    `asked_at` is since when the provider is to answer something that it was given after the
-    interruption, as far as it says so or was asked; None for nothing. Words that it never spoke of
-    are known by the local hint.
-    """
-    if unended.suspected or bounds.mute_after_s is None or bounds.interrupted_after_s is None:
-        return None
-    hinted_at = liveness.hinted_at
-    # The words that cut in may be over when the provider says that they do.
-    if hinted_at is not None and hinted_at <= unended.at - CUT_IN_HEARD_S:
-        hinted_at = None
-    if asked_at is None and hinted_at is None:
-        return None
-    if hinted_at is None and speech.voice is Voice.SPEAKING:
-        return None  # and nobody here can tell until when
-    silent_from = max(unended.output_at, liveness.quiet_until)
-    if asked_at is not None:
-        silent_from = max(silent_from, asked_at)
-        if hinted_at is not None:
-            hinted_at = min(hinted_at, asked_at + HINT_TRUST_S)
-    if hinted_at is not None:
-        silent_from = max(silent_from, hinted_at)
-    return max(unended.at + bounds.interrupted_after_s, silent_from + bounds.mute_after_s)
 
 
 def _after(at: float | None, bound: float | None) -> float | None:
