@@ -18,6 +18,9 @@ class Phase(Enum):
     """The open generation, or NONE. The interrupted ones remember whether output was complete,
     because a false interruption takes them back to where they were."""
 
+    # It is looked up with each fact, and an enumeration's own hash is slow.
+    __hash__ = object.__hash__
+
     NONE = auto()
     SILENT = auto()
     PRODUCING = auto()

@@ -35,15 +35,16 @@ class Rules:
         turns = self._turns
         if turns.connection is not Connection.UP:
             return None
+        replies, interruption = turns.replies, turns.interruption
         suspicion = self._suspicion()
         earliest = None if suspicion is None else suspicion[0]
+        # It is asked for with each message: what cannot be due is not looked at.
         for at in (
-            self._finalise_deadline(),
-            self._redrive_deadline(),
-            turns.replies.redrives.failure_deadline(self._bounds),
-            turns.replies.withdraw_deadline(),
-            self._unended_deadline(),
-            turns.interruption.stopped_deadline,
+            self._redrive_deadline() if turns.open is None else self._finalise_deadline(),
+            replies.redrives.failure_deadline(self._bounds),
+            None if replies.owed is None else replies.withdraw_deadline(),
+            None if interruption.unended is None else self._unended_deadline(),
+            interruption.stopped_deadline,
         ):
             if at is not None and (earliest is None or at < earliest):
                 earliest = at

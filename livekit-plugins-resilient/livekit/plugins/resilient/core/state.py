@@ -30,6 +30,9 @@ __all__ = [
 class Connection(Enum):
     """The connection: never had one, serving, in the gap, closed by the application."""
 
+    # It is looked up with each fact, and an enumeration's own hash is slow.
+    __hash__ = object.__hash__
+
     NEW = auto()
     UP = auto()
     DOWN = auto()
