@@ -239,19 +239,19 @@ async def test_openai_is_told_less_where_we_cannot_tell_it_all(
 async def test_gemini_is_told_less_where_we_cannot_tell_it_all(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from livekit.plugins.resilient.google.context import Context
+    from livekit.plugins.resilient.google.mirror import Mirror
 
     async with gemini_session(FRESH) as (server, session):
         await session.update_chat_ctx(history(message("odd"), *[message("x") for _ in range(20)]))
         await server.wait_for("setupComplete")
-        real = getattr(Context, fault)
+        real = getattr(Mirror, fault)
 
         def failing(context: Any, *given: Any) -> Any:
             if context.limit is None or context.limit > 5:
                 raise KeyError
             return real(context, *given)
 
-        monkeypatch.setattr(Context, fault, failing)
+        monkeypatch.setattr(Mirror, fault, failing)
         began = asyncio.get_running_loop().time()
         await server.do(Abort())
         await server.wait_until(

@@ -17,7 +17,7 @@ from livekit.plugins.resilient.core.limits import COVERAGE_GRACE_S
 from livekit.plugins.resilient.events import ToolResultRedelivered
 from livekit.plugins.resilient.google import connection as connecting
 from livekit.plugins.resilient.google.history import SeedForm
-from livekit.plugins.resilient.google.line import Line, dial
+from livekit.plugins.resilient.google.live_connection import LiveConnection, dial
 from livekit.plugins.resilient.google.realtime import RealtimeModel, RealtimeSession
 from livekit.plugins.resilient.google.seed import Seed
 from livekit.plugins.resilient.testing import (
@@ -42,7 +42,7 @@ class Beside:
     """A connection that nobody hears."""
 
     seed: Seed
-    line: Line
+    line: LiveConnection
     reading: asyncio.Task[None] | None = None
     answering: bool = False
 
@@ -146,7 +146,7 @@ async def a_session(
             assert session._context.next_form()
         restore = session._restore
 
-        async def dial_or_take_over(*args: Any) -> Line:
+        async def dial_or_take_over(*args: Any) -> LiveConnection:
             return stage.taking_over[0].line if stage.taking_over else await dial(*args)
 
         async def restore_or_take_over(live: Any, *, resumed: bool) -> bool:

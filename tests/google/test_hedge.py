@@ -17,9 +17,9 @@ from livekit.plugins.resilient import ResilienceOptions
 from livekit.plugins.resilient.core.limits import HEDGING_OFF_S
 from livekit.plugins.resilient.events import HedgeDecided, HedgeOutcome
 from livekit.plugins.resilient.google.connection import Connector
-from livekit.plugins.resilient.google.failures import refuses_for_quota
+from livekit.plugins.resilient.google.errors import refuses_for_quota
 from livekit.plugins.resilient.google.hedge import UnansweredError
-from livekit.plugins.resilient.google.line import LiveSession
+from livekit.plugins.resilient.google.live_connection import LiveSession
 from livekit.plugins.resilient.google.realtime import RealtimeModel, RealtimeSession
 from livekit.plugins.resilient.google.turn_signs import holds_output
 from livekit.plugins.resilient.runtime.driver import HedgeRequest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.genai import types
 
-from livekit.plugins.resilient.google.turn_log import TurnLog
+from livekit.plugins.resilient.google.inbound import InboundEvents
 
 AUDIO = types.LiveServerContent(
     model_turn=types.Content(
@@ -28,7 +28,7 @@ def test_a_reply_that_goes_on_does_not_show_that_the_last_words_were_taken(
     driver: Any = SimpleNamespace(
         now=1.0, heard_speech_at=spoke_at, speech_since=spoke_at, feed=lambda _: None
     )
-    turns = TurnLog(driver)
+    turns = InboundEvents(driver)
     turns.opened("reply", None, by_caption=False, works_unseen=False)
     while driver.now <= 5.0:
         turns.received("reply", AUDIO, takes_audio=True)

@@ -116,7 +116,7 @@ ENTRY = """
 [[relies-on]]
 target = "google-realtime"
 name = "Session._dial"
-read-by = ["google/line.py"]
+read-by = ["google/seed.py"]
 why = "Made up."
 last-update = 2026-11-30
 """
@@ -153,7 +153,11 @@ def test_names_are_declared_beside_the_patches_of_their_target(tmp_path: Path) -
         (ENTRY.replace("why", "because"), "", "relies-on 1: unknown field 'because'"),
         (ENTRY.replace('why = "Made up."\n', ""), "", "field 'why' is missing"),
         (ENTRY.replace("google-realtime", "openai-realtime"), "", "must start with 'google-'"),
-        (ENTRY.replace('["google/line.py"]', '"google/line.py"'), "", "must be a list of strings"),
+        (
+            ENTRY.replace('["google/seed.py"]', '"google/seed.py"'),
+            "",
+            "must be a list of strings",
+        ),
         (ENTRY + ENTRY, "", "google-realtime:Session._dial is declared twice"),
         (INSTALLED, "", "unknown field 'dist' .allowed: target"),
         ("", ENTRY, "unknown field 'target' .allowed: dist, module"),
@@ -207,7 +211,7 @@ def test_a_name_is_drift_until_it_is_reviewed_and_after_it_changed(
     assert cli.main(["verify", "--static", "--locked"]) == 1
     told = capsys.readouterr().out
     assert f"{ID} on 1.8.1: DRIFT: not as last reviewed" in told
-    assert "used by google/line.py" in told
+    assert "used by google/seed.py" in told
     assert cli.main(["ack", ID, "--note", "the other way round"]) == 0
     assert "+    if first:" in capsys.readouterr().out
     assert cli.main(["verify", "--static", "--locked"]) == 0
@@ -220,7 +224,7 @@ def test_a_name_that_upstream_gave_up_is_not_found(here: Checkout, source: bytes
     report = verify(here.layout, [LOCKED], probes=False)
     (problem,) = report.problems
     assert (problem.id, problem.status) == (ID, "NOT-FOUND")
-    assert "used by google/line.py" in problem.detail
+    assert "used by google/seed.py" in problem.detail
     assert "declare what it uses now" in report.to_do(problem)
 
 

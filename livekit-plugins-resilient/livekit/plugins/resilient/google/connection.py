@@ -14,10 +14,10 @@ from ..core.limits import HANDLE_WAIT_S, POISONED_WITHIN_S
 from ..events import ContinuationRejected
 from ..runtime.awake import within
 from ..runtime.connector import EndedError, Loss, UntoldError
-from .failures import Verdict, classify, code_of, refuses_for_quota
+from .errors import Verdict, classify, code_of, refuses_for_quota
 from .hedge import Hedge, UnansweredError
 from .history import SeedForm
-from .line import Line, dial
+from .live_connection import LiveConnection, dial
 from .pings import PING_EVERY_S
 from .reply_request import reply_request
 
@@ -70,23 +70,23 @@ class Connector:
 
     # -- one connection
 
-    async def dial(self) -> Line:
+    async def dial(self) -> LiveConnection:
         session = self._session
         session._session_should_close.clear()
         session._turn_finished = False
         self._resumes = session._context.resumption.handle is not None
         return await self._dial()
 
-    async def dial_beside(self, timeout_s: float) -> Line:
-        return await within(self._dial(), timeout_s, Line.close)
+    async def dial_beside(self, timeout_s: float) -> LiveConnection:
+        return await within(self._dial(), timeout_s, LiveConnection.close)
 
-    async def _dial(self) -> Line:
+    async def _dial(self) -> LiveConnection:
         began_at = self._now()
         line = await self._set_up()
         self._session._report_connection_acquired(self._now() - began_at)
         return line
 
-    async def _set_up(self, beside: Seed | None = None) -> Line:
+    async def _set_up(self, beside: Seed | None = None) -> LiveConnection:
         session = self._session
         try:
             config = session._build_connect_config(beside)
@@ -94,18 +94,20 @@ class Connector:
             raise UntoldError from e
         return await dial(session._client, session._opts.model, config)
 
-    async def bring_up_to_date(self, successor: Line, leave_by: float) -> None:
+    async def bring_up_to_date(self, successor: LiveConnection, leave_by: float) -> None:
         """What the handle does not know is told once it serves."""
 
-    def beside_failed(self, successor: Line | None, error: Exception) -> f.SuccessorFailed:
+    def beside_failed(
+        self, successor: LiveConnection | None, error: Exception
+    ) -> f.SuccessorFailed:
         # Some providers refuse a handle whose connection is open (sip-to-ai#14).
         refuses = code_of(error) is not None and not isinstance(error, InvalidStatus)
         return f.SuccessorFailed(self._now(), refuses_overlap=refuses)
 
     # -- one that is asked beside
 
-    async def dial_hedge(self, request: HedgeRequest, timeout_s: float) -> Line:
-        made: list[Line] = []
+    async def dial_hedge(self, request: HedgeRequest, timeout_s: float) -> LiveConnection:
+        made: list[LiveConnection] = []
         try:
             await within(self._ask(request, made), timeout_s)
         except BaseException:
@@ -114,7 +116,7 @@ class Connector:
             raise
         return made[0]
 
-    async def _ask(self, request: HedgeRequest, made: list[Line]) -> None:
+    async def _ask(self, request: HedgeRequest, made: list[LiveConnection]) -> None:
         """Make a connection, put it into `made`, tell it the call and ask it."""
         seed, began_at = self._session._context.fresh_hedge(), self._now()
         asked = list(self._asked_for(request))
@@ -135,7 +137,7 @@ class Connector:
             if (content := session._requests.content_of(request_id)) is not None:
                 yield content
 
-    async def answered(self, hedge: Line) -> None:
+    async def answered(self, hedge: LiveConnection) -> None:
         assert hedge.hedge is not None
         speaks = self._session._realtime_model.capabilities.audio_output
         await hedge.hedge.answered(hedge.live, speaks=speaks)
@@ -145,12 +147,12 @@ class Connector:
 
     # -- the one that serves
 
-    def switch(self, connection: Line, successor: Line) -> Line:
+    def switch(self, connection: LiveConnection, successor: LiveConnection) -> LiveConnection:
         # That of a hedge is told of as such.
         self._session._handing_over(overlapped=None if successor.hedge is not None else True)
         return connection
 
-    async def restore(self, connection: Line) -> None:
+    async def restore(self, connection: LiveConnection) -> None:
         session = self._session
         session._turn_finished = False
         self._resumes = connection.resumed
@@ -162,14 +164,14 @@ class Connector:
                 return
             connection.answers = await session._restore(connection.live, resumed=connection.resumed)
 
-    def serves(self, connection: Line) -> None:
+    def serves(self, connection: LiveConnection) -> None:
         if (hedge := connection.hedge) is not None:
             connection.hedge = None
             self._session._hedge_began(hedge.request)
         else:
             self._session._connection_began(answers=connection.answers)
 
-    async def serve(self, connection: Line) -> None:
+    async def serve(self, connection: LiveConnection) -> None:
         session = self._session
         carrying = [
             asyncio.create_task(session._send_task(connection.live), name="resilient-gemini-send"),
@@ -205,10 +207,10 @@ class Connector:
             await driver.next_fact(until)
         wanted.set()
 
-    async def ping(self, connection: Line) -> None:
+    async def ping(self, connection: LiveConnection) -> None:
         await connection.live.ping(self._session._turns.pong_came)
 
-    def ended(self, connection: Line, error: Exception | None, *, left: bool) -> None:
+    def ended(self, connection: LiveConnection, error: Exception | None, *, left: bool) -> None:
         session = self._session
         session._connection_ended(error)
         if session._active_session is connection.live:
@@ -218,7 +220,7 @@ class Connector:
 
     # -- after a loss
 
-    def lost(self, connection: Line | None, error: Exception) -> Loss:
+    def lost(self, connection: LiveConnection | None, error: Exception) -> Loss:
         session = self._session
         if session._turn_finished:
             session._context.limit = None
@@ -255,7 +257,9 @@ class Connector:
             return now - self._refused_since >= POISONED_WITHIN_S
         return False
 
-    def _leave_out(self, connection: Line | None, error: Exception, verdict: Verdict) -> bool:
+    def _leave_out(
+        self, connection: LiveConnection | None, error: Exception, verdict: Verdict
+    ) -> bool:
         """Drop what may have caused the loss; False if there is nothing left to drop."""
         session, context, now = self._session, self._session._context, self._now()
         if isinstance(error, UntoldError):

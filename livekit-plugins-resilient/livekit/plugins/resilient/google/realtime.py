@@ -34,20 +34,20 @@ from ..upstream_classes import ModelBridge, SessionBridge, hide_newer
 from . import set_up
 from .activity import Activity
 from .connection import Connector
-from .context import Context
-from .failures import code_of
-from .late_content import LateContent
+from .errors import code_of
+from .heard_transcript import HeardTranscript
+from .inbound import InboundEvents
 from .late_results import LateResults
-from .line import Line
+from .live_connection import LiveConnection
 from .malformed import strip_malformed
-from .outgoing import Outgoing
+from .mirror import Mirror
+from .outbound import SendQueue
 from .pings import patient_pings
 from .reply_request import reply_request
 from .requests import Requests
 from .seed import Seed
-from .spoken import Spoken
-from .tool_calls import ToolCalls
-from .turn_log import TurnLog
+from .stale_content import StaleContentFilter
+from .tools import ToolCalls
 from .turn_signs import (
     can_be_interrupted,
     ending_of,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from ..options import ResilienceOptions
     from ..owed_reply import Left
     from ..runtime.driver import HedgeRequest
-    from .line import LiveSession
+    from .live_connection import LiveSession
 
 __all__ = ["RealtimeModel", "RealtimeSession"]
 
@@ -112,10 +112,10 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
             self._resilience.bounds(GEMINI),
             Telemetry("google"),
         )
-        self._spoken = Spoken(self)
+        self._spoken = HeardTranscript(self)
         self._speaker = SpeakerWatch(self._spoken.feed, lambda: self._driver.now)
         self._connected = self._turn_finished = False
-        self._turns = TurnLog(
+        self._turns = InboundEvents(
             self._driver,
             may_pass_over=bool(realtime_model._opts.proactivity),
             speaks=realtime_model.capabilities.audio_output,
@@ -126,13 +126,13 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._redrive_id: str | None = None
         # The reply about to open joins on behind what is playing, so it is no barge-in.
         self._joins = False
-        self._late = LateContent()
+        self._late = StaleContentFilter()
         self._late_results = LateResults(self)
         self._activity = Activity(self)
         self._calls = ToolCalls()
         self._stopping = Background()
-        self._context = Context(self, realtime_model._opts.model)
-        self._outgoing = Outgoing(self)
+        self._context = Mirror(self, realtime_model._opts.model)
+        self._outgoing = SendQueue(self)
         # Number of the connection that serves.
         self._connection = 0
         # Whether the connection that is left for the next serves until that does; None for neither.
@@ -144,7 +144,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         )
         fallback, resilience = Fallback(self), self._resilience
         limits = link_limits(resilience, realtime_model._opts.conn_options)
-        self._runner: Runner[Line, Line] = Runner(
+        self._runner: Runner[LiveConnection, LiveConnection] = Runner(
             Connector(self),
             limits,
             self._driver,

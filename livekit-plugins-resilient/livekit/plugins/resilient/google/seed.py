@@ -13,7 +13,7 @@ from .handles import take_handle
 from .history import SeedForm, is_told, told_text, told_turns
 
 if TYPE_CHECKING:
-    from .line import LiveSession
+    from .live_connection import LiveSession
 
 __all__ = ["Seed"]
 
@@ -22,7 +22,7 @@ class Seed:
     """The history for one fresh connection.
 
     Call `announce` for its set-up, `tell` once it is up, and `take_handle` for each message that is
-    read before it serves; then `Context.serves`, by which the books kept here become those of the
+    read before it serves; then `Mirror.serves`, by which the books kept here become those of the
     session. Until then nothing else knows of it, so that it can be dropped at any time.
 
     Args:

@@ -9,7 +9,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 from websockets.http11 import Response
 
-from livekit.plugins.resilient.google.failures import Verdict, classify, code_of
+from livekit.plugins.resilient.google.errors import Verdict, classify, code_of
 
 
 def http(status: int, reason: str = "", body: bytes = b"") -> InvalidStatus:

@@ -24,7 +24,7 @@ from .audio_message import audio_message
 if TYPE_CHECKING:
     from .hedge import Hedge
 
-__all__ = ["FirstFrame", "Line", "LiveSession", "dial"]
+__all__ = ["FirstFrame", "LiveConnection", "LiveSession", "dial"]
 
 # By which a server answers a set-up.
 _SET_UP = "setupComplete"
@@ -225,7 +225,7 @@ def _message_in(data: Data) -> dict[str, Any] | None:
     return message if is_message else None
 
 
-class Line:
+class LiveConnection:
     """A connection that is set up.
 
     Attributes:
@@ -266,7 +266,7 @@ async def dial(
     client: Client,
     model: str,
     config: types.LiveConnectConfig,
-) -> Line:
+) -> LiveConnection:
     """Connect and set a session up: from TCP to the server's answer to the set-up.
 
     Args:
@@ -285,4 +285,4 @@ async def dial(
     except BaseException:
         await stack.aclose()  # it may have come up just as it was given up
         raise
-    return Line(live, stack, resumed=bool(resumption is not None and resumption.handle))
+    return LiveConnection(live, stack, resumed=bool(resumption is not None and resumption.handle))

@@ -21,25 +21,25 @@ from .unsupported import warn_of_removals, warn_of_replies
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from .line import LiveSession
+    from .live_connection import LiveSession
     from .realtime import RealtimeSession
 
-__all__ = ["Context", "ContextContent", "ContextResponse"]
+__all__ = ["ItemContent", "ItemResponse", "Mirror"]
 
 
-class ContextContent(types.LiveClientContent):
+class ItemContent(types.LiveClientContent):
     """Turns made of context items. They die with their connection, which the next one makes up."""
 
     item_ids: list[str] = Field(default_factory=list, exclude=True)
 
 
-class ContextResponse(types.LiveClientToolResponse):
-    """Answers to calls, made of context items; as `ContextContent`."""
+class ItemResponse(types.LiveClientToolResponse):
+    """Answers to calls, made of context items; as `ItemContent`."""
 
     item_ids: list[str] = Field(default_factory=list, exclude=True)
 
 
-class Context:
+class Mirror:
     """Keeps the books of one session over all its connections.
 
     Reads and writes the session's own context; upstream adds what is spoken to it.
@@ -98,7 +98,7 @@ class Context:
         turns = told_turns(items, self._session._calls.arguments)
         if turns:
             ids = [item.id for item in items]
-            event = ContextContent(turns=turns, turn_complete=False, item_ids=ids)
+            event = ItemContent(turns=turns, turn_complete=False, item_ids=ids)
             self._session._send_client_event(event)
 
     def _pass_on(self, items: Sequence[llm.ChatItem], *, answers_invented: bool) -> None:
@@ -120,7 +120,7 @@ class Context:
 
     def tell_late(
         self, items: Sequence[llm.ChatItem], request: types.LiveClientContent | None
-    ) -> ContextContent | None:
+    ) -> ItemContent | None:
         """What tells items that were held, together with `request`; it asks for a reply where a
         result wants one.
 
@@ -140,7 +140,7 @@ class Context:
         asks = request is not None or any(result.reply_required for result in in_words)
         asked = (request.turns if request is not None else None) or []
         ids = [item.id for item in told]
-        return ContextContent(turns=[*turns, *asked], turn_complete=asks, item_ids=ids)
+        return ItemContent(turns=[*turns, *asked], turn_complete=asks, item_ids=ids)
 
     def _answer(self, native: Sequence[llm.FunctionCallOutput]) -> None:
         if not native:
@@ -149,7 +149,7 @@ class Context:
         if not self._can_be_silent:
             warn_of_replies(native)
         ids = [item.id for item in native]
-        event = ContextResponse(function_responses=responses, item_ids=ids)
+        event = ItemResponse(function_responses=responses, item_ids=ids)
         self._session._send_client_event(event)
         self._delivered(native, responses, [])
 
@@ -266,7 +266,7 @@ class Context:
 
     def sent(self, message: object, live: LiveSession) -> None:
         """A message went out."""
-        if isinstance(message, ContextContent | ContextResponse):
+        if isinstance(message, ItemContent | ItemResponse):
             self.resumption.sent(message.item_ids, self._session._driver.now, live.sent)
 
     # -- a new connection

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from .._vendor.google import realtime_api as _impl
     from .realtime import RealtimeSession
 
-__all__ = ["Spoken"]
+__all__ = ["HeardTranscript"]
 
 # Below this a speaker that stops is taken to have played everything.
 _UNHEARD_S = 0.1
 
 
-class Spoken:
+class HeardTranscript:
     """The assistant's turns of one session: in its own context and in the `AgentSession`'s.
 
     A reply whose connection drops keeps the words whose audio arrived, since that plays on. One on

@@ -6,10 +6,10 @@ from typing import Literal
 
 from google.genai import types
 
-__all__ = ["LateContent"]
+__all__ = ["StaleContentFilter"]
 
 
-class LateContent:
+class StaleContentFilter:
     """Strips server messages of content that is not to be heard.
 
     Say why a turn is over with `finalised`, `tool_called` or `request_failed`, pass every message

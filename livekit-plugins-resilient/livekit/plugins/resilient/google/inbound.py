@@ -14,7 +14,7 @@ from ..core.resumption import Handle
 from ..runtime.driver import Driver
 from .pings import PING_EVERY_S
 
-__all__ = ["TurnLog"]
+__all__ = ["InboundEvents"]
 
 # Replies whose words a re-drive may still need: the one that was cut, and those still playing.
 _REMEMBERED_REPLIES = 8
@@ -26,7 +26,7 @@ _SOUND = re.compile(r"<[^>]*>|\[[^\]]*\]|\([^)]*\)")
 _NEEDS_MORE = types.TurnCompleteReason.NEED_MORE_INPUT
 
 
-class TurnLog:
+class InboundEvents:
     """Follows the replies of one session; feeds its driver.
 
     Call `opened` for each generation before `received`, and `asked` when the model was sent

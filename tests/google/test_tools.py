@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.genai import types
 
 from livekit.plugins.resilient.core.limits import REMEMBERED_CALLS
-from livekit.plugins.resilient.google.tool_calls import ToolCalls
+from livekit.plugins.resilient.google.tools import ToolCalls
 
 
 def call(call_id: str | None = "1", name: str = "weather", **args: object) -> types.FunctionCall:

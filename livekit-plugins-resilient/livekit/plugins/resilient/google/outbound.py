@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from .._vendor.google.api_proto import ClientEvents
     from .realtime import RealtimeSession
 
-__all__ = ["Outgoing"]
+__all__ = ["SendQueue"]
 
 
-class Outgoing:
+class SendQueue:
     """The queue of one session, seen from the edges of its connections."""
 
     def __init__(self, session: RealtimeSession) -> None:
