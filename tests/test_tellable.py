@@ -247,7 +247,8 @@ async def test_gemini_is_told_less_where_we_cannot_tell_it_all(
         real = getattr(Mirror, fault)
 
         def failing(context: Any, *given: Any) -> Any:
-            if context.limit is None or context.limit > 5:
+            limit = context._session._poison.limit
+            if limit is None or limit > 5:
                 raise KeyError
             return real(context, *given)
 

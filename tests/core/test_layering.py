@@ -21,6 +21,7 @@ DECIDING = tuple(
         "generation",
         "interruption",
         "liveness",
+        "poison",
         "redrives",
         "replies",
         "rules",

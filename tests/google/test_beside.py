@@ -142,8 +142,8 @@ async def a_session(
         model = RealtimeModel(**server.model_kwargs(resilience=options))
         session = model.session()
         stage = Stage(server, session, events)
-        while session._context.form is not form:
-            assert session._context.next_form()
+        while session._poison.form is not form:
+            assert session._poison.next_form()
         restore = session._restore
 
         async def dial_or_take_over(*args: Any) -> LiveConnection:
@@ -181,7 +181,7 @@ def books(session: RealtimeSession) -> dict[str, Any]:
         "handle": (resumption.handle, session.session_resumption_handle),
         "items": [(item.id, resumption.knows(item.id)) for item in session._chat_ctx.items],
         "open": list(resumption.open_items),
-        "told": (context.seeded, context.in_set_up, context.form, context.limit),
+        "told": (context.told, context.in_set_up, session._poison.form, session._poison.limit),
         "connection": (session._connection, session._mode, session._connected),
         "calls": [session._calls.response_to(call_id) for call_id in session._calls.open_on(1)],
     }

@@ -9,7 +9,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 from websockets.http11 import Response
 
-from livekit.plugins.resilient.google.errors import Verdict, classify, code_of
+from livekit.plugins.resilient.google.errors import Verdict, classify, closed_by_server, code_of
 
 
 def http(status: int, reason: str = "", body: bytes = b"") -> InvalidStatus:
@@ -67,3 +67,18 @@ def test_verdicts(error: Exception, at_first: Verdict, in_mid_call: Verdict) -> 
 def test_a_handle_that_the_application_brought_along_may_be_refused(reason: str) -> None:
     error = closed(1008, reason)
     assert classify(error, was_connected=False, resumed=True) == "handle_refused"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_close"),
+    [
+        (closed(1000), True),
+        (closed(1011, "Internal error encountered."), True),
+        (closed(1006, "Abnormal closure."), False),
+        (http(503), False),
+        (TimeoutError(), False),
+    ],
+    ids=lambda value: str(value),
+)
+def test_what_the_server_closed_by_itself(error: Exception, is_close: bool) -> None:
+    assert closed_by_server(error) is is_close

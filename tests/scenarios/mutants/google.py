@@ -52,16 +52,16 @@ MUTANTS = (
     Mutant(
         name="refused-handle-is-kept",
         sentence="A handle that was refused is forgotten.",
-        module="google.connection",
-        old="            if refused or self._early_deaths >= _POISONED_AFTER:\n",
-        new="            if False:\n",
+        module="core.poison",
+        old="        rejected = refused or stuck or self._resumed_deaths >= POISONED_AFTER\n",
+        new="        rejected = False\n",
     ),
     Mutant(
         name="poisoned-handle-is-kept",
         sentence="A handle on which connections die soon is forgotten after two of them.",
-        module="google.connection",
-        old="_POISONED_AFTER = 2\n",
-        new="_POISONED_AFTER = 20\n",
+        module="core.limits",
+        old="POISONED_AFTER = 2\n",
+        new="POISONED_AFTER = 20\n",
     ),
     Mutant(
         name="move-does-not-wait-for-the-handle",

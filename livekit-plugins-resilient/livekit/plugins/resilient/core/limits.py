@@ -57,6 +57,15 @@ POISONED_WITHIN_S = 5.0
 told. Poisoned handles were seen to kill every connection within a second or two. Source: report
 googleapis/python-genai#2290; the margin is our choice. Date: 2026-11."""
 
+POISONED_AFTER = 2
+"""Deaths in a row within that time (count) that make a handle, or the form in which a history was
+told, a bad one: one can be chance. Source: our choice. Date: 2026-11."""
+
+TOLD_LESS_BY = 2
+"""By which the items of a history are divided that a fresh session is told, each time they are
+refused (count): the one at fault is left out after a few dials. Source: our choice.
+Date: 2026-11."""
+
 # --- what a handle stands for -------------------------------------------------------------------
 
 COVERAGE_GRACE_S = 0.25

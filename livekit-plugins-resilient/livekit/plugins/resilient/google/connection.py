@@ -10,13 +10,13 @@ from livekit.agents import utils
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from ..core import link_facts as f
-from ..core.limits import HANDLE_WAIT_S, POISONED_WITHIN_S
+from ..core.limits import HANDLE_WAIT_S
+from ..core.poison import Blame, ConnectionEnded, HistoryUntold
 from ..events import ContinuationRejected
 from ..runtime.awake import within
 from ..runtime.connector import EndedError, Loss, UntoldError
-from .errors import Verdict, classify, code_of, refuses_for_quota
+from .errors import Verdict, classify, closed_by_server, code_of, refuses_for_quota
 from .hedge import Hedge, UnansweredError
-from .history import SeedForm
 from .live_connection import LiveConnection, dial
 from .pings import PING_EVERY_S
 from .reply_request import reply_request
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Connector"]
 
-# Deaths soon after resuming that make a handle a bad one.
-_POISONED_AFTER = 2
+# What a verdict gives as the reason; others give none.
+_BLAMES: dict[Verdict, Blame] = {"handle_refused": "handle", "invalid": "something"}
 
 
 class Connector:
@@ -52,10 +52,6 @@ class Connector:
         self._session = session
         self._now = asyncio.get_running_loop().time
         self._resumes = False
-        self._early_deaths = self._seed_deaths = 0
-        # Refusals of fresh sessions that were told nothing.
-        self._bare_refusals = 0
-        self._refused_since: float | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -222,18 +218,45 @@ class Connector:
 
     def lost(self, connection: LiveConnection | None, error: Exception) -> Loss:
         session = self._session
-        if session._turn_finished:
-            session._context.limit = None
-        verdict = classify(
-            error,
-            was_connected=session._connection_log.was_connected,
-            resumed=self._resumes,
-        )
+        was_connected = session._connection_log.was_connected
+        verdict = classify(error, was_connected=was_connected, resumed=self._resumes)
         final = verdict == "fatal" or not self._leave_out(connection, error, verdict)
         final |= connection is None and session._connection_log.failed(error)
         # Upstream's session gives up where its first dial fails.
-        at_once = verdict == "retry" and not session._connection_log.was_connected
+        at_once = verdict == "retry" and not was_connected
         return Loss(error, final, at_once)
+
+    def _leave_out(
+        self, connection: LiveConnection | None, error: Exception, verdict: Verdict
+    ) -> bool:
+        """Drop what may have caused the loss; False if there is nothing left to drop."""
+        session, context, now = self._session, self._session._context, self._now()
+        fact: ConnectionEnded | HistoryUntold
+        if isinstance(error, UntoldError):
+            fact = HistoryUntold(len(session._chat_ctx.items))
+        else:
+            set_up_at = None if connection is None else connection.set_up_at
+            fact = ConnectionEnded(
+                at=now,
+                resumed=self._resumes,
+                set_up_at=set_up_at,
+                blames=_BLAMES.get(verdict, "nothing"),
+                closed=closed_by_server(error),
+                finished=session._turn_finished,
+                understood=set_up_at is not None and session._turns.understood_at > set_up_at,
+                was_connected=session._connection_log.was_connected,
+                told=context.told,
+                in_set_up=context.in_set_up,
+                announced=context.announced,
+            )
+        left_out = session._poison.receive(fact)
+        if left_out.audio:
+            session._outgoing.spoilt = True
+        if left_out.handle:
+            context.forget_handle()
+        if left_out.rejected:
+            session._driver.tell(ContinuationRejected(now, code_of(error)))
+        return not left_out.hopeless
 
     def settle(self) -> None:
         self._session._requests.gave_up()
@@ -243,83 +266,6 @@ class Connector:
 
     def emit_error(self, error: Exception, *, recoverable: bool) -> None:
         self._session._emit_error(error, recoverable=recoverable)
-
-    def _is_stuck(self, error: Exception, set_up_at: float | None, now: float) -> bool:
-        """Whether the server has closed every dial with this handle for a while, for no reason of
-        the handle's: it may take the connection before for open still, which it never will again.
-        """
-        code = code_of(error)
-        if not self._resumes or set_up_at is not None:
-            self._refused_since = None
-        elif code is not None and code != 1006 and not isinstance(error, InvalidStatus):
-            if self._refused_since is None:
-                self._refused_since = now
-            return now - self._refused_since >= POISONED_WITHIN_S
-        return False
-
-    def _leave_out(
-        self, connection: LiveConnection | None, error: Exception, verdict: Verdict
-    ) -> bool:
-        """Drop what may have caused the loss; False if there is nothing left to drop."""
-        session, context, now = self._session, self._session._context, self._now()
-        if isinstance(error, UntoldError):
-            context.forget_handle()
-            return context.tell_less_of_it()
-        set_up_at = None if connection is None else connection.set_up_at
-        if session._turn_finished or (
-            set_up_at is not None and now - set_up_at >= POISONED_WITHIN_S
-        ):
-            self._early_deaths = self._seed_deaths = self._bare_refusals = 0
-            healthy = True
-        else:
-            self._early_deaths += self._resumes and set_up_at is not None
-            self._seed_deaths += not self._resumes and set_up_at is not None
-            healthy = False
-        if verdict == "invalid":
-            session._outgoing.spoilt = True
-        refused = verdict in ("handle_refused", "invalid") and not healthy
-        refused |= self._is_stuck(error, set_up_at, now)
-        if self._resumes:
-            if refused or self._early_deaths >= _POISONED_AFTER:
-                self._early_deaths = 0
-                context.forget_handle()
-                session._driver.tell(ContinuationRejected(now, code_of(error)))
-            return True
-        if set_up_at is None:
-            return verdict != "invalid" or self._simplify_set_up()
-        if session._turns.understood_at > set_up_at:
-            return True  # it took what it was told, so it was something that came after
-        if verdict == "invalid" and (refused or context.seeded):
-            # It was the history, or the audio, or else the set-up itself; what handle it may have
-            # issued stands for nothing.
-            context.forget_handle()
-            if context.seeded:
-                context.tell_less()
-                return True
-            return self._simplify_set_up()
-        closed = code_of(error) not in (None, 1006)
-        if self._seed_deaths >= _POISONED_AFTER and context.seeded and closed:
-            self._seed_deaths = 0
-            context.next_form()
-        return True
-
-    def _simplify_set_up(self) -> bool:
-        """A fresh session was refused that was told nothing yet: drop what we put into its set-up.
-
-        Returns:
-            Whether there was anything, or the same was taken before and may be once more.
-        """
-        session, context = self._session, self._session._context
-        if context.form is SeedForm.ANNOUNCED and context.next_form():
-            return True
-        if not context.plain_set_up:
-            context.plain_set_up = True
-            return True
-        if context.in_set_up:
-            context.tell_less()
-            return True
-        self._bare_refusals += 1
-        return session._connection_log.was_connected and self._bare_refusals == 1
 
 
 def _error_of(tasks: list[asyncio.Task[None]]) -> Exception | None:

@@ -9,7 +9,7 @@ from google.auth.exceptions import GoogleAuthError
 from google.genai.errors import APIError
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-__all__ = ["Verdict", "classify", "code_of", "refuses_for_quota"]
+__all__ = ["Verdict", "classify", "closed_by_server", "code_of", "refuses_for_quota"]
 
 Verdict: TypeAlias = Literal["fatal", "retry", "handle_refused", "invalid"]
 """fatal: nothing will help. retry: dial again. handle_refused: without the handle.
@@ -45,6 +45,9 @@ _TABLE = (
     _Row(1011, "fatal", "quota", only_at_first=True),
 )
 
+# What stands for a close without a code.
+_ABNORMAL = 1006
+
 # A refusal that names what it does not take, by whatever code, before set-up or after it.
 _NAMED = ("unknown name", "invalid json payload", "historyconfig", "history_config")
 
@@ -61,6 +64,11 @@ def code_of(error: BaseException) -> int | None:
     if isinstance(error, APIError) and isinstance(error.code, int):
         return error.code
     return None
+
+
+def closed_by_server(error: BaseException) -> bool:
+    """Whether the server ended a connection by itself, and said with which code."""
+    return code_of(error) not in (None, _ABNORMAL) and not isinstance(error, InvalidStatus)
 
 
 def classify(error: BaseException, *, was_connected: bool, resumed: bool) -> Verdict:

@@ -14,7 +14,7 @@ from ..core.resumption import Resumption
 from ..events import ToolResultRedelivered
 from ..tellable import mended
 from .handles import take_handle
-from .history import SeedForm, is_told, seed_forms, told_turns
+from .history import is_told, told_turns
 from .seed import Seed
 from .unsupported import warn_of_removals, warn_of_replies
 
@@ -45,17 +45,12 @@ class Mirror:
     Reads and writes the session's own context; upstream adds what is spoken to it.
     """
 
-    def __init__(self, session: RealtimeSession, model: str) -> None:
+    def __init__(self, session: RealtimeSession) -> None:
         self._session = session
         self.resumption = Resumption()
         """What the session on the connection knows, and what the next can be resumed from."""
         # Came from the server, and the application's record has not been seen with it yet.
         self._unrecorded: dict[str, llm.ChatItem] = {}
-        self._forms = list(seed_forms(model))
-        self.plain_set_up = False
-        """Whether a set-up is as upstream's, because one with more in it was refused."""
-        self.limit: int | None = None
-        """How many items of the history a fresh session is told, the newest; None for all."""
         # Of the last fresh connection that was dialled, and of the last that was told it.
         self._dialled = self._told = self.fresh()
 
@@ -272,42 +267,19 @@ class Mirror:
     # -- a new connection
 
     @property
-    def form(self) -> SeedForm:
-        """How fresh sessions are told the history."""
-        return self._forms[0]
-
-    def next_form(self) -> bool:
-        """This form was refused; whether there is a plainer one, which is taken from now on."""
-        if len(self._forms) == 1:
-            return False
-        del self._forms[0]
-        return True
-
-    def tell_less(self) -> None:
-        """The history was refused in this form: take a plainer one, or else half of it."""
-        if not self.next_form():
-            self.limit = (len(self._dialled.instructed) or self.seeded) // 2
-
-    def tell_less_of_it(self) -> bool:
-        """What a new session was to be told could not be made: it is told half of that.
-
-        Returns:
-            False where it was to be told nothing already.
-        """
-        if self.limit == 0:
-            return False
-        self.limit = (len(self._session._chat_ctx.items) if self.limit is None else self.limit) // 2
-        return True
-
-    @property
-    def seeded(self) -> int:
+    def told(self) -> int:
         """How many items the last fresh connection was told."""
         return self._told.told
 
     @property
-    def in_set_up(self) -> bool:
-        """Whether the last fresh set-up held any of the history, or announced it."""
-        return self._dialled.announced or bool(self._dialled.instructed)
+    def in_set_up(self) -> int:
+        """How many items the last fresh set-up held."""
+        return len(self._dialled.instructed)
+
+    @property
+    def announced(self) -> bool:
+        """Whether the last fresh set-up said that a history follows."""
+        return self._dialled.announced
 
     def fresh(self) -> Seed:
         """What a fresh connection is told, whatever handle there is; see `Seed` for what to call.
@@ -324,7 +296,7 @@ class Mirror:
     def _seed_of(self, record: Callable[[], llm.ChatContext]) -> Seed:
         session = self._session
         return Seed(
-            self.form,
+            session._poison.form,
             record,
             self._to_seed,
             session._calls.arguments,
@@ -464,7 +436,8 @@ class Mirror:
         if not self._session._connection_log.was_connected:
             # Upstream tells the first session of a call no calls.
             items = [item for item in items if not item.type.startswith("function_call")]
-        return items if self.limit is None else items[max(0, len(items) - self.limit) :]
+        limit = self._session._poison.limit
+        return items if limit is None else items[max(0, len(items) - limit) :]
 
     def _is_void(self, item: llm.ChatItem) -> bool:
         """Whether it is the result of a call that the server took back (R10)."""

@@ -15,6 +15,7 @@ from livekit.plugins.google.realtime import realtime_api as _upstream
 from .._vendor.google import realtime_api as _impl
 from ..core import facts as f
 from ..core.handover import Rest
+from ..core.poison import Poison
 from ..events import GoAwayReceived, HandedOver, ReconnectMode, ResilienceEvent
 from ..fallback import Fallback
 from ..hooks import options_of
@@ -36,6 +37,7 @@ from .activity import Activity
 from .connection import Connector
 from .errors import code_of
 from .heard_transcript import HeardTranscript
+from .history import SeedForm, seed_forms
 from .inbound import InboundEvents
 from .late_results import LateResults
 from .live_connection import LiveConnection
@@ -131,7 +133,8 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         self._activity = Activity(self)
         self._calls = ToolCalls()
         self._stopping = Background()
-        self._context = Mirror(self, realtime_model._opts.model)
+        self._poison = Poison(seed_forms(realtime_model._opts.model), SeedForm.ANNOUNCED)
+        self._context = Mirror(self)
         self._outgoing = SendQueue(self)
         # Number of the connection that serves.
         self._connection = 0
@@ -209,7 +212,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         if not self._connected:
             self._connection_log.dialling()
         config = super()._build_connect_config()
-        if not self._context.plain_set_up:
+        if not self._poison.plain_set_up:
             set_up.extend(config, self._opts, self._tools)
         if beside is None:
             self._context.announce(config)
