@@ -11,6 +11,7 @@ import pytest
 from livekit.plugins import resilient
 
 from vendoring.layout import Layout
+from vendoring.overrides import load_all_overrides
 from vendoring.relies import load_all_relied
 
 PACKAGE = Path(resilient.__file__).parent
@@ -19,7 +20,6 @@ PACKAGE = Path(resilient.__file__).parent
 STILL = {
     "core/hedging.py": "its two classes keep one allowance between them",
     "fallback.py": "upstream's names that are ours elsewhere",
-    "google/*": "its parts are given the session",
     "hooks.py": "what patched lines of upstream call is private to a session",
     "owed_reply.py": "one debt takes over from another; upstream's names that are ours elsewhere",
 }
@@ -84,9 +84,10 @@ def found_in(folder: Path, theirs: Set[str] = frozenset()) -> dict[str, list[tup
 
 
 def declared() -> set[str]:
-    """The private names of upstream that our code relies on."""
-    relied = load_all_relied(Layout.here().patches)
-    return {r.name.rpartition(".")[2] for r in relied}
+    """The private names of upstream that our code relies on, or overrides."""
+    patches = Layout.here().patches
+    relied = {r.name.rpartition(".")[2] for r in load_all_relied(patches)}
+    return relied | {o.method for o in load_all_overrides(patches)}
 
 
 def test_no_module_reads_what_another_keeps_to_itself() -> None:

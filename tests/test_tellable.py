@@ -246,11 +246,11 @@ async def test_gemini_is_told_less_where_we_cannot_tell_it_all(
         await server.wait_for("setupComplete")
         real = getattr(Mirror, fault)
 
-        def failing(context: Any, *given: Any) -> Any:
-            limit = context._session._poison.limit
+        def failing(mirror: Any, *given: Any) -> Any:
+            limit = mirror._poison.limit
             if limit is None or limit > 5:
                 raise KeyError
-            return real(context, *given)
+            return real(mirror, *given)
 
         monkeypatch.setattr(Mirror, fault, failing)
         began = asyncio.get_running_loop().time()

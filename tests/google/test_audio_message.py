@@ -11,7 +11,7 @@ from google.genai import Client, types
 from google.genai.live import AsyncSession
 
 from livekit.plugins.resilient.google.audio_message import audio_message
-from livekit.plugins.resilient.google.line import LiveSession
+from livekit.plugins.resilient.google.live_session import LiveSession
 
 PCM = bytes(range(256)) * 3
 KINDS = ("audio/pcm;rate=16000", "audio/pcm", 'audio/"odd"\n\u00fc')

@@ -95,8 +95,9 @@ class Stage:
 
     async def prepare(self) -> Beside:
         session = self.session
-        seed = session._context.fresh()
-        config = session._build_connect_config(seed)
+        seed = session._parts.mirror.fresh()
+        config = session._build_connect_config()
+        seed.announce(config)
         line = await dial(session._client, session._opts.model, config)
         await seed.tell(line.live)
         beside = Beside(seed, line)
@@ -110,7 +111,7 @@ class Stage:
         beside.answering = answering
         self.taking_over.append(beside)
         await self.server.do(Abort(), connection=1)
-        await until(lambda: not self.taking_over and self.session._connected)
+        await until(lambda: not self.taking_over and self.session._serving.connected)
 
     def told(self, connection: int) -> list[str]:
         return self.server.recording.texts_sent(connection)
@@ -142,9 +143,10 @@ async def a_session(
         model = RealtimeModel(**server.model_kwargs(resilience=options))
         session = model.session()
         stage = Stage(server, session, events)
-        while session._poison.form is not form:
-            assert session._poison.next_form()
-        restore = session._restore
+        poison, mirror = session._parts.poison, session._parts.mirror
+        while poison.form is not form:
+            assert poison.next_form()
+        restore = mirror.restore
 
         async def dial_or_take_over(*args: Any) -> LiveConnection:
             return stage.taking_over[0].line if stage.taking_over else await dial(*args)
@@ -153,11 +155,11 @@ async def a_session(
             if not stage.taking_over:
                 return await restore(live, resumed=resumed)
             beside = stage.taking_over.pop()
-            session._take_over(beside.seed, answering=beside.answering)
+            mirror.serves(beside.seed, answering=beside.answering)
             return beside.answering
 
         monkeypatch.setattr(connecting, "dial", dial_or_take_over)
-        monkeypatch.setattr(session, "_restore", restore_or_take_over)
+        monkeypatch.setattr(mirror, "restore", restore_or_take_over)
         await server.wait_for("setupComplete")
         await asyncio.sleep(1.0)  # so that its first handle is there
         yield stage
@@ -175,15 +177,15 @@ async def until(condition: Callable[[], object]) -> None:
 
 def books(session: RealtimeSession) -> dict[str, Any]:
     """What the session knows of its connections."""
-    context = session._context
-    resumption = context.resumption
+    mirror, serving, calls = session._parts.mirror, session._serving, session._parts.tool_calls
+    resumption, poison = mirror.resumption, session._parts.poison
     return {
         "handle": (resumption.handle, session.session_resumption_handle),
         "items": [(item.id, resumption.knows(item.id)) for item in session._chat_ctx.items],
         "open": list(resumption.open_items),
-        "told": (context.told, context.in_set_up, session._poison.form, session._poison.limit),
-        "connection": (session._connection, session._mode, session._connected),
-        "calls": [session._calls.response_to(call_id) for call_id in session._calls.open_on(1)],
+        "told": (mirror.told, mirror.in_set_up, poison.form, poison.limit),
+        "connection": (serving.number, serving.mode, serving.connected),
+        "calls": [calls.response_to(call_id) for call_id in calls.open_on(1)],
     }
 
 
@@ -391,16 +393,16 @@ async def test_a_record_that_waits_for_a_connection_is_told_when_it_takes_over(
         await stage.say("my name is Ada")
         beside = await stage.prepare()
         await stage.server.do(Abort(), connection=1)
-        await until(lambda: not stage.session._connected)
+        await until(lambda: not stage.session._serving.connected)
         await stage.session.update_chat_ctx(
             llm.ChatContext([*stage.session.chat_ctx.items, words("I am in Paris")])
         )
         assert stage.session._pending_chat_ctx is not None
         await beside.stop_reading()
         stage.taking_over.append(beside)
-        await until(lambda: stage.session._connected)
+        await until(lambda: stage.session._serving.connected)
         await asyncio.sleep(1.0)
-        assert stage.session._connection == 2
+        assert stage.session._serving.number == 2
         for text in ("my name is Ada", "I am in Paris"):
             assert stage.server.session.knows(text) == 1, text
 

@@ -19,7 +19,7 @@ from livekit.plugins.resilient.events import HedgeDecided, HedgeOutcome
 from livekit.plugins.resilient.google.connection import Connector
 from livekit.plugins.resilient.google.errors import refuses_for_quota
 from livekit.plugins.resilient.google.hedge import UnansweredError
-from livekit.plugins.resilient.google.live_connection import LiveSession
+from livekit.plugins.resilient.google.live_session import LiveSession
 from livekit.plugins.resilient.google.realtime import RealtimeModel, RealtimeSession
 from livekit.plugins.resilient.google.turn_signs import holds_output
 from livekit.plugins.resilient.runtime.driver import HedgeRequest
@@ -101,7 +101,7 @@ async def test_it_is_dropped_where_the_first_connection_answers() -> None:
         assert await audio_of(reply) == STORY.pcm(24_000, seed=1)
         await server.wait_until(lambda: server.recording.closed(2) is not None)
         assert server.recording.count("clientContent", 1) == 1
-        assert session._connection == 1
+        assert session._serving.number == 1
 
 
 async def test_a_request_whose_reply_began_without_output_is_asked_again() -> None:
@@ -149,7 +149,7 @@ async def test_a_caller_who_speaks_meanwhile_is_answered_by_the_connection_that_
             await asyncio.sleep(0.05)
         await server.wait_until(lambda: server.recording.closed(2) is not None)
         assert outcomes(events) == ["false_alarm"]
-        assert session._connection == 1
+        assert session._serving.number == 1
         asked.cancel()
 
 
@@ -242,21 +242,26 @@ def test_what_is_a_refusal_for_quota(error: Exception, for_quota: bool) -> None:
     assert refuses_for_quota(error) is for_quota
 
 
+def connector_of(session: RealtimeSession) -> Connector:
+    """Another one than that of its runner."""
+    return session._parts.connector(left=session._left)
+
+
 async def test_a_turn_without_output_is_no_answer() -> None:
     empty = Fault(OnConnection(2), EmptyTurns(1))
     async with a_session(empty, events=[]) as (_, session):
-        connector = Connector(session)
+        connector = connector_of(session)
         hedge = await connector.dial_hedge(ASKED, 10.0)
         with pytest.raises(UnansweredError):
             await connector.answered(hedge)
         await hedge.close()
-        assert session._connection == 1
+        assert session._serving.number == 1
 
 
 async def test_one_that_is_lost_before_it_answers_raises() -> None:
     later = Fault(OnConnection(2), LateReply(5.0))
     async with a_session(later, events=[]) as (_, session):
-        connector = Connector(session)
+        connector = connector_of(session)
         hedge = await connector.dial_hedge(ASKED, 10.0)
         waiting = asyncio.create_task(connector.answered(hedge))
         await asyncio.sleep(1.0)
@@ -270,7 +275,7 @@ async def test_one_that_is_lost_before_it_answers_raises() -> None:
 async def test_a_dial_that_is_given_up_leaves_nothing(by: str) -> None:
     silent = Fault(OnConnection(2), NoSetupAnswer())
     async with a_session(silent, events=[]) as (server, session):
-        connector = Connector(session)
+        connector = connector_of(session)
         dialling = asyncio.create_task(connector.dial_hedge(ASKED, 3.0))
         await server.wait_for("setup", connection=2)
         if by == "cancellation":
@@ -278,13 +283,13 @@ async def test_a_dial_that_is_given_up_leaves_nothing(by: str) -> None:
         with pytest.raises((asyncio.TimeoutError, asyncio.CancelledError)):
             await dialling
         await server.wait_until(lambda: server.recording.closed(2) is not None)
-        assert session._connection == 1
-        assert session._connected
+        assert session._serving.number == 1
+        assert session._serving.connected
 
 
 async def test_a_request_that_is_long_over_is_not_asked_again() -> None:
     async with a_session(events=[]) as (server, session):
         request = HedgeRequest("hedge-1", ("request_unknown",), "")
         with pytest.raises(UnansweredError):
-            await Connector(session).dial_hedge(request, 10.0)
+            await connector_of(session).dial_hedge(request, 10.0)
         assert len(server.dials()) == 1

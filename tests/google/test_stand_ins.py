@@ -137,7 +137,7 @@ async def test_a_stand_in_carries_a_session(connections: list[StandIn]) -> None:
 async def test_a_stand_in_that_is_quiet_is_kept(connections: list[StandIn]) -> None:
     """It cannot be pinged, so nothing is known of it."""
     async with session_of(RealtimeModel(api_key="k")) as session:
-        await until(lambda: session._connected)
+        await until(lambda: session._serving.connected)
         await asyncio.sleep(4 * GEMINI_LIVENESS_TIMEOUT_S)
         assert len(connections) == 1
 
@@ -154,7 +154,7 @@ async def test_the_result_of_a_call_of_another_process_answers_the_call(
     async with session_of(resuming("of another process")) as session:
         history = with_call(asked())
         await session.update_chat_ctx(history)
-        await until(lambda: session._connected)
+        await until(lambda: session._serving.connected)
         assert connections[0].sent == []
         await session.update_chat_ctx(with_result(history))
         await until(lambda: connections[0].sent)
@@ -172,9 +172,9 @@ async def test_a_call_of_another_process_is_answered_after_a_drop_too(
     async with session_of(resuming("of another process")) as session:
         history = with_call(asked())
         await session.update_chat_ctx(history)
-        await until(lambda: session._connected)
+        await until(lambda: session._serving.connected)
         connections[0].says(APIError(1011, {"message": "Internal error"}))
-        await until(lambda: len(connections) == 2 and session._connected)
+        await until(lambda: len(connections) == 2 and session._serving.connected)
         await session.update_chat_ctx(with_result(history))
         await until(lambda: connections[1].sent)
         assert [kind for kind, _ in connections[1].sent] == ["response"]
@@ -185,7 +185,7 @@ async def test_a_call_of_another_process_that_comes_again_runs(connections: list
         generations: list[llm.GenerationCreatedEvent] = []
         session.on("generation_created", generations.append)
         await session.update_chat_ctx(with_call(asked()))
-        await until(lambda: session._connected)
+        await until(lambda: session._serving.connected)
         call = types.FunctionCall(id="call-1", name="get_weather", args={"city": "Paris"})
         tool_call = types.LiveServerToolCall(function_calls=[call])
         connections[0].says(types.LiveServerMessage(tool_call=tool_call))

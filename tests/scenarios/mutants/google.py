@@ -74,7 +74,7 @@ MUTANTS = (
         name="restart-does-not-wait-for-the-handle",
         sentence="A restart right after a turn waits for the handle of that turn.",
         module="google.connection",
-        old="            turns.ended_at is not None\n            and",
+        old="            inbound.ended_at is not None\n            and",
         new="            False\n            and",
     ),
     # Failures
@@ -109,14 +109,14 @@ MUTANTS = (
     Mutant(
         name="unreadable-message-ends-the-connection",
         sentence="A message that nobody can read is skipped.",
-        module="google.live_connection",
+        module="google.live_session",
         old="_UNREADABLE_IN_A_ROW = 50\n",
         new="_UNREADABLE_IN_A_ROW = 0\n",
     ),
     Mutant(
         name="deep-frame-ends-the-connection",
         sentence="A frame that the client library fails at in another way is skipped as well.",
-        module="google.live_connection",
+        module="google.live_session",
         old="            except Exception as error:\n                # Whatever",
         new="            except (APIError, ValueError) as error:\n                # Whatever",
     ),
@@ -191,8 +191,8 @@ MUTANTS = (
     Mutant(
         name="result-answers-any-session",
         sentence="A result answers its call only where the session knows of the call.",
-        module="google.mirror",
-        old="            elif session._calls.is_known(result.call_id, session._connection) or (\n",
+        module="google.tool_results",
+        old="            elif calls.is_known(result.call_id, number) or (\n",
         new="            elif result.call_id or (\n",
     ),
     Mutant(
@@ -233,31 +233,31 @@ MUTANTS = (
     Mutant(
         name="trailing-audio-begins-a-reply",
         sentence="Audio that trails a tool call begins no reply of its own.",
-        module="google.realtime",
-        old="            self._late.tool_called()\n",
+        module="google.generations",
+        old="            self._stale_content.tool_called()\n",
         new="            pass\n",
     ),
     # Turns
     Mutant(
         name="next-turn-goes-into-the-interrupted-one",
         sentence="An interrupted reply is closed where the next turn begins.",
-        module="google.realtime",
-        old="        if reply == self._turns.interrupted:\n            begins = answers or words\n",
-        new="        if reply == self._turns.interrupted:\n            begins = False\n",
+        module="google.generations",
+        old="            begins = answers or words\n",
+        new="            begins = False\n",
     ),
     Mutant(
         name="next-turn-goes-into-the-complete-one",
         sentence="A complete reply without an end is closed where the next turn begins.",
-        module="google.realtime",
-        old="        elif self._turns.is_overtaken(reply):\n",
+        module="google.generations",
+        old="        elif self._inbound.is_overtaken(reply):\n",
         new="        elif True:\n            begins = False\n"
-        "        elif self._turns.is_overtaken(reply):\n",
+        "        elif self._inbound.is_overtaken(reply):\n",
     ),
     Mutant(
         name="next-turn-must-be-announced",
         sentence="What comes long after a complete reply is the next turn's, whoever announced it.",
-        module="google.realtime",
-        old="            begins = answers and self._turns.is_long_complete(reply)\n",
+        module="google.generations",
+        old="            begins = answers and self._inbound.is_long_complete(reply)\n",
         new="            begins = False\n",
     ),
     Mutant(
@@ -278,7 +278,7 @@ MUTANTS = (
         name="google-timeout-begins-in-an-outage",
         sentence="The time for a reply to begin does not start while there is no connection.",
         module="google.requests",
-        old="        if session._connected:\n            timer.resume()\n",
+        old="        if self._serving.connected:\n            timer.resume()\n",
         new="        if True:\n            timer.resume()\n",
     ),
     Mutant(
@@ -306,7 +306,7 @@ MUTANTS = (
     Mutant(
         name="read-ahead-is-lost",
         sentence="What a hedge brought before it served is heard.",
-        module="google.live_connection",
+        module="google.live_session",
         old="            yield self._ahead.popleft()\n",
         new="            self._ahead.clear()\n",
     ),
@@ -314,8 +314,8 @@ MUTANTS = (
         name="hedge-does-not-know-the-open-turn",
         sentence="A hedge is told the words of the turn that is open.",
         module="google.connection",
-        old="self._session._context.fresh_hedge()",
-        new="self._session._context.fresh()",
+        old="self._mirror.fresh_hedge()",
+        new="self._mirror.fresh()",
     ),
     Mutant(
         name="call-of-a-hedge-is-no-output",
@@ -328,15 +328,15 @@ MUTANTS = (
         name="request-is-not-asked-beside",
         sentence="A hedge for a request of the application is sent that request.",
         module="google.connection",
-        old="            if (content := session._requests.content_of(request_id)) is not None:\n",
-        new="            if (content := session._requests.content_of('')) is not None:\n",
+        old="            if (content := self._requests.content_of(request_id)) is not None:\n",
+        new="            if (content := self._requests.content_of('')) is not None:\n",
     ),
     # Audio and records
     Mutant(
         name="google-drop-does-not-flush",
         sentence="A dropped reply stops at once where the application wants that.",
-        module="google.realtime",
-        old='        if error is not None and self._resilience.playout_on_drop == "flush":\n',
+        module="google.connection_events",
+        old="        if cause is not None and self._flushes:\n",
         new="        if False:\n",
     ),
     Mutant(
@@ -372,7 +372,7 @@ MUTANTS = (
     Mutant(
         name="google-close-waits-for-the-server",
         sentence="Hanging up does not wait for a server that does not answer.",
-        module="google.live_connection",
+        module="google.live_session",
         old="                await asyncio.wait_for(self._live.close(), CLOSE_TIMEOUT_S)\n",
         new="                await self._live.close()\n",
     ),

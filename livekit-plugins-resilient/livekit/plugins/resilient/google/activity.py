@@ -16,7 +16,11 @@ from ..core import facts as f
 
 if TYPE_CHECKING:
     from .._vendor.google.api_proto import ClientEvents
-    from .realtime import RealtimeSession
+    from ..options import ResilienceOptions
+    from ..runtime.driver import Driver
+    from .engine import Engine
+    from .inbound import InboundEvents
+    from .serving import Serving
 
 __all__ = ["Activity"]
 
@@ -27,10 +31,30 @@ class Activity:
     A server that detects nothing stops a reply only because of what it is sent: an activity, which
     is the caller, or a request, which is not (R18). Upstream takes either for the caller, and its
     `AgentSession` then begins an activity that nobody ends (livekit/agents#5408).
+
+    Args:
+        engine: Of the session, as all that follow.
+        driver: Gets facts.
+        serving: Tells whether a connection serves.
+        inbound: Knows what the server has understood.
+        options: The application's.
     """
 
-    def __init__(self, session: RealtimeSession) -> None:
-        self._session = session
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        driver: Driver,
+        serving: Serving,
+        inbound: InboundEvents,
+        options: ResilienceOptions,
+    ) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._serving = serving
+        self._inbound = inbound
+        self._kept_s = options.gap_audio_s or 0.0
+        self._listens = options.speech_hint
         # The generation that began first since the model was last asked for a reply.
         self._answers: str | None = None
         self._asked = False
@@ -50,12 +74,12 @@ class Activity:
     @property
     def held(self) -> bool:
         """Whether the caller speaks, as the application says."""
-        return self._session._manual_activity_detection and self._session._in_user_activity
+        return self._engine.marks_activity and self._engine.in_activity
 
     @property
     def released(self) -> bool:
         """Whether only the application could say that the caller speaks, and it does not."""
-        return self._session._manual_activity_detection and not self._session._in_user_activity
+        return self._engine.marks_activity and not self._engine.in_activity
 
     @property
     def captions(self) -> str:
@@ -64,7 +88,7 @@ class Activity:
 
     def sending(self, event: ClientEvents) -> None:
         """Look at an event on its way to the server."""
-        session, driver = self._session, self._session._driver
+        driver, connected = self._driver, self._serving.connected
         if isinstance(event, types.LiveClientContent) and event.turn_complete:
             self._asked, self._answers = True, None
             self._reissued_at = None
@@ -73,38 +97,36 @@ class Activity:
         if event.activity_start:
             self._began_at = driver.now
             self.ended_in_gap = self.words_lost = False
-            if session._connected:
+            if connected:
                 driver.feed(f.UserSpeechStarted(driver.now))
         elif event.activity_end:
             self._ended_at = driver.now
-            if session._connected:
+            if connected:
                 driver.feed(f.UserSpeechStopped(driver.now))
                 driver.feed(f.UserTurnEnded(driver.now))
             else:
-                self.ended_in_gap = session._connection_log.was_connected
+                self.ended_in_gap = self._serving.log.was_connected
 
     def reissued(self) -> None:
         """A request was issued again."""
-        self._reissued_at = self._session._driver.now
+        self._reissued_at = self._driver.now
 
     def disconnected(self) -> None:
         """No connection serves any more."""
-        self._lost_at = self._session._driver.now
+        self._lost_at = self._driver.now
 
     def connected(self, fact: f.Connected) -> f.Connected:
         """Say what a new connection can know of the caller's turn."""
-        session = self._session
         self._asked, self._cut_turn_ends, self._reissued_at = False, False, None
-        if not session._manual_activity_detection:
+        if not self._engine.marks_activity:
             return fact
-        now, lost_at = session._driver.now, self._lost_at
+        now, lost_at = self._driver.now, self._lost_at
         ended_at = now if self.held else self._ended_at
         if lost_at < self._served_at:
             lost_at = now  # it took over from the one before
-        kept_s = session._resilience.gap_audio_s or 0.0
-        cut = self._began_at < lost_at or ended_at - self._began_at > kept_s
+        cut = self._began_at < lost_at or ended_at - self._began_at > self._kept_s
         self._served_at = now
-        self.words_lost = fact.words_lost and cut and ended_at > session._turns.understood_at
+        self.words_lost = fact.words_lost and cut and ended_at > self._inbound.understood_at
         return replace(fact, words_lost=self.words_lost, speaking=self.held)
 
     def opened(self, generation_id: str) -> None:
@@ -114,7 +136,7 @@ class Activity:
 
     def strip(self, message: types.LiveServerMessage) -> None:
         """Take out of a message what would begin or end a turn of the model's too soon."""
-        if self._session._manual_activity_detection:
+        if self._engine.marks_activity:
             self._hold_captions(message)
         elif self._reissued_at is None:
             return
@@ -150,8 +172,8 @@ class Activity:
         begins = message.tool_call or (
             content and (caption or content.model_turn or content.output_transcription)
         )
-        generation = self._session._current_generation
-        is_free = generation is None or generation._done or generation.response_id == self._answers
+        reply = self._engine.open_reply
+        is_free = reply is None or reply.response_id == self._answers
         if self._captions and begins and is_free:
             content = message.server_content = content or types.LiveServerContent()
             text = self._captions + ((caption.text or "") if caption else "")
@@ -159,19 +181,12 @@ class Activity:
             self._captions = ""
 
     def _cuts_own_answer(self) -> bool:
-        session = self._session
-        generation = session._current_generation
-        if (
-            generation is None
-            or generation._done
-            or generation.text_ch.closed
-            or generation.response_id != self._answers
-        ):
+        reply = self._engine.open_reply
+        if reply is None or reply.text_ch.closed or reply.response_id != self._answers:
             return False
-        if self._reissued_at is None or session._manual_activity_detection:
-            return session._manual_activity_detection
+        if self._reissued_at is None or self._engine.marks_activity:
+            return self._engine.marks_activity
         # Where the server detects turns, the caller may have cut in: on output, or with words.
-        listens = session._resilience.speech_hint
-        spoke_at = session._driver.heard_speech_at
-        is_quiet = listens and (spoke_at is None or spoke_at < self._reissued_at)
-        return is_quiet and not session._turns.has_begun(generation.response_id)
+        spoke_at = self._driver.heard_speech_at
+        is_quiet = self._listens and (spoke_at is None or spoke_at < self._reissued_at)
+        return is_quiet and not self._inbound.has_begun(reply.response_id)

@@ -22,14 +22,22 @@ from .pings import PING_EVERY_S
 from .reply_request import reply_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from google.genai import types
 
+    from ..core.poison import Poison
     from ..owed_reply import Left
-    from ..runtime.driver import HedgeRequest
-    from .realtime import RealtimeSession
+    from ..runtime.driver import Driver, HedgeRequest
+    from .connection_events import ConnectionEvents
+    from .engine import Engine
+    from .history import SeedForm
+    from .inbound import InboundEvents
+    from .mirror import Mirror
+    from .outbound import SendQueue
+    from .requests import Requests
     from .seed import Seed
+    from .serving import Serving
 
 __all__ = ["Connector"]
 
@@ -38,7 +46,21 @@ _BLAMES: dict[Verdict, Blame] = {"handle_refused": "handle", "invalid": "somethi
 
 
 class Connector:
-    """The connections of one session."""
+    """The connections of one session.
+
+    Args:
+        engine: Of the session, as the parts that follow.
+        driver: Gets facts, and knows when the conversation rests.
+        serving: Which connection serves.
+        events: Told when connections come and go.
+        inbound: Knows whether words were lost.
+        mirror: What the provider knows.
+        poison: What of a new connection may be why the last ones died.
+        requests: Replies that were asked for.
+        queue: What is sent.
+        settle: Leaves nobody waiting.
+        left: What is left to another model.
+    """
 
     label = "Gemini Live"
     greets = True
@@ -48,29 +70,50 @@ class Connector:
     informative = Exception
     ping_every_s = PING_EVERY_S
 
-    def __init__(self, session: RealtimeSession) -> None:
-        self._session = session
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        driver: Driver,
+        serving: Serving,
+        events: ConnectionEvents,
+        inbound: InboundEvents,
+        mirror: Mirror,
+        poison: Poison[SeedForm],
+        requests: Requests,
+        queue: SendQueue,
+        settle: Callable[[], None],
+        left: Callable[[], Left],
+    ) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._serving = serving
+        self._events = events
+        self._inbound = inbound
+        self._mirror = mirror
+        self._poison = poison
+        self._requests = requests
+        self._queue = queue
+        self._settle = settle
+        self._left = left
         self._now = asyncio.get_running_loop().time
         self._resumes = False
 
     @property
     def is_closed(self) -> bool:
-        return self._session._msg_ch.closed
+        return self._engine.is_closed
 
     @property
     def knows_words(self) -> bool:
-        session = self._session
         # Without transcripts a fresh session would be told one side of the conversation.
-        transcribed = session._opts.input_audio_transcription is not None
-        return transcribed and not session._turns.words_lost(suspected=False)
+        return self._engine.transcribes_caller and not self._inbound.words_lost(suspected=False)
 
     # -- one connection
 
     async def dial(self) -> LiveConnection:
-        session = self._session
-        session._session_should_close.clear()
-        session._turn_finished = False
-        self._resumes = session._context.resumption.handle is not None
+        self._engine.restart_wanted.clear()
+        self._serving.turn_finished = False
+        self._resumes = self._mirror.resumption.handle is not None
         return await self._dial()
 
     async def dial_beside(self, timeout_s: float) -> LiveConnection:
@@ -79,16 +122,22 @@ class Connector:
     async def _dial(self) -> LiveConnection:
         began_at = self._now()
         line = await self._set_up()
-        self._session._report_connection_acquired(self._now() - began_at)
+        self._engine.report_connection(self._now() - began_at)
         return line
 
     async def _set_up(self, beside: Seed | None = None) -> LiveConnection:
-        session = self._session
+        engine = self._engine
+        if not self._serving.connected:
+            self._serving.log.dialling()
         try:
-            config = session._build_connect_config(beside)
+            config = engine.set_up()
+            if beside is None:
+                self._mirror.announce(config)
+            else:
+                beside.announce(config)
         except Exception as e:
             raise UntoldError from e
-        return await dial(session._client, session._opts.model, config)
+        return await dial(engine.client, engine.model_name, config)
 
     async def bring_up_to_date(self, successor: LiveConnection, leave_by: float) -> None:
         """What the handle does not know is told once it serves."""
@@ -114,7 +163,7 @@ class Connector:
 
     async def _ask(self, request: HedgeRequest, made: list[LiveConnection]) -> None:
         """Make a connection, put it into `made`, tell it the call and ask it."""
-        seed, began_at = self._session._context.fresh_hedge(), self._now()
+        seed, began_at = self._mirror.fresh_hedge(), self._now()
         asked = list(self._asked_for(request))
         if not asked:
             raise UnansweredError("there is nothing to ask a hedge")
@@ -126,17 +175,15 @@ class Connector:
             await line.live.send_client_content(turns=content.turns, turn_complete=True)
 
     def _asked_for(self, request: HedgeRequest) -> Iterator[types.LiveClientContent]:
-        session = self._session
         if not request.request_ids:
-            yield reply_request(session._opts.model, request.instructions)
+            yield reply_request(self._engine.model_name, request.instructions)
         for request_id in request.request_ids:
-            if (content := session._requests.content_of(request_id)) is not None:
+            if (content := self._requests.content_of(request_id)) is not None:
                 yield content
 
     async def answered(self, hedge: LiveConnection) -> None:
         assert hedge.hedge is not None
-        speaks = self._session._realtime_model.capabilities.audio_output
-        await hedge.hedge.answered(hedge.live, speaks=speaks)
+        await hedge.hedge.answered(hedge.live, speaks=self._engine.speaks)
 
     def refuses_for_quota(self, error: Exception) -> bool:
         return refuses_for_quota(error)
@@ -145,95 +192,88 @@ class Connector:
 
     def switch(self, connection: LiveConnection, successor: LiveConnection) -> LiveConnection:
         # That of a hedge is told of as such.
-        self._session._handing_over(overlapped=None if successor.hedge is not None else True)
+        self._events.on_left(overlapped=None if successor.hedge is not None else True)
         return connection
 
     async def restore(self, connection: LiveConnection) -> None:
-        session = self._session
-        session._turn_finished = False
+        engine, mirror = self._engine, self._mirror
+        self._serving.turn_finished = False
         self._resumes = connection.resumed
-        async with session._session_lock:
-            session._active_session = connection.live
+        async with engine.lock:
+            engine.live = connection.live
+            self._events.on_restoring(resumed=connection.resumed)
             if (hedge := connection.hedge) is not None:
-                session._report_connection_acquired(hedge.dialled_in_s)
-                session._take_over(hedge.seed, answering=True)
+                engine.report_connection(hedge.dialled_in_s)
+                mirror.serves(hedge.seed, answering=True)
                 return
-            connection.answers = await session._restore(connection.live, resumed=connection.resumed)
+            connection.answers = await mirror.restore(connection.live, resumed=connection.resumed)
 
     def serves(self, connection: LiveConnection) -> None:
-        if (hedge := connection.hedge) is not None:
-            connection.hedge = None
-            self._session._hedge_began(hedge.request)
-        else:
-            self._session._connection_began(answers=connection.answers)
+        self._events.on_connected(connection)
 
     async def serve(self, connection: LiveConnection) -> None:
-        session = self._session
+        engine, live = self._engine, connection.live
         carrying = [
-            asyncio.create_task(session._send_task(connection.live), name="resilient-gemini-send"),
-            asyncio.create_task(session._recv_task(connection.live), name="resilient-gemini-recv"),
+            asyncio.create_task(engine.send_loop(live), name="resilient-gemini-send"),
+            asyncio.create_task(engine.receive_loop(live), name="resilient-gemini-recv"),
         ]
         closing = asyncio.create_task(self._restart(), name="resilient-gemini-restart")
         try:
             await asyncio.wait([*carrying, closing], return_when=asyncio.FIRST_COMPLETED)
-            error, session._session_error = session._session_error, None
-            error = error or _error_of(carrying)
+            error = engine.take_error() or _error_of(carrying)
         finally:
             await utils.aio.cancel_and_wait(*carrying, closing)
         if error is not None:
             raise error
         # A restart that the application asked for ends the carrying tasks too.
-        if not session._session_should_close.is_set() and not self.is_closed:
+        if not engine.restart_wanted.is_set() and not self.is_closed:
             raise EndedError
 
     async def _restart(self) -> None:
         """Wait until the application has the connection replaced, and for the handle of a turn
         that is just over (R5); until then the connection serves on."""
-        session, turns = self._session, self._session._turns
-        wanted, driver = session._session_should_close, session._driver
+        inbound, wanted, driver = self._inbound, self._engine.restart_wanted, self._driver
         await wanted.wait()
         while (
-            turns.ended_at is not None
-            and not session._context.resumption.knows_of_turn(turns.ended_at)
-            and self._now() < (until := turns.ended_at + HANDLE_WAIT_S)
+            inbound.ended_at is not None
+            and not self._mirror.resumption.knows_of_turn(inbound.ended_at)
+            and self._now() < (until := inbound.ended_at + HANDLE_WAIT_S)
             and driver.rests_from is not None
-            and not session._msg_ch.closed
+            and not self.is_closed
         ):
             wanted.clear()  # upstream sends nothing while it is set
             await driver.next_fact(until)
         wanted.set()
 
     async def ping(self, connection: LiveConnection) -> None:
-        await connection.live.ping(self._session._turns.pong_came)
+        await connection.live.ping(self._inbound.pong_came)
 
     def ended(self, connection: LiveConnection, error: Exception | None, *, left: bool) -> None:
-        session = self._session
-        session._connection_ended(error)
-        if session._active_session is connection.live:
-            session._active_session = None
+        self._events.on_lost(error)
+        if self._engine.live is connection.live:
+            self._engine.live = None
         if left:
-            session._handing_over(overlapped=False)
+            self._events.on_left(overlapped=False)
 
     # -- after a loss
 
     def lost(self, connection: LiveConnection | None, error: Exception) -> Loss:
-        session = self._session
-        was_connected = session._connection_log.was_connected
-        verdict = classify(error, was_connected=was_connected, resumed=self._resumes)
+        log = self._serving.log
+        verdict = classify(error, was_connected=log.was_connected, resumed=self._resumes)
         final = verdict == "fatal" or not self._leave_out(connection, error, verdict)
-        final |= connection is None and session._connection_log.failed(error)
+        final |= connection is None and log.failed(error)
         # Upstream's session gives up where its first dial fails.
-        at_once = verdict == "retry" and not was_connected
+        at_once = verdict == "retry" and not log.was_connected
         return Loss(error, final, at_once)
 
     def _leave_out(
         self, connection: LiveConnection | None, error: Exception, verdict: Verdict
     ) -> bool:
         """Drop what may have caused the loss; False if there is nothing left to drop."""
-        session, context, now = self._session, self._session._context, self._now()
+        mirror, now = self._mirror, self._now()
         fact: ConnectionEnded | HistoryUntold
         if isinstance(error, UntoldError):
-            fact = HistoryUntold(len(session._chat_ctx.items))
+            fact = HistoryUntold(len(self._engine.record.items))
         else:
             set_up_at = None if connection is None else connection.set_up_at
             fact = ConnectionEnded(
@@ -242,30 +282,30 @@ class Connector:
                 set_up_at=set_up_at,
                 blames=_BLAMES.get(verdict, "nothing"),
                 closed=closed_by_server(error),
-                finished=session._turn_finished,
-                understood=set_up_at is not None and session._turns.understood_at > set_up_at,
-                was_connected=session._connection_log.was_connected,
-                told=context.told,
-                in_set_up=context.in_set_up,
-                announced=context.announced,
+                finished=self._serving.turn_finished,
+                understood=set_up_at is not None and self._inbound.understood_at > set_up_at,
+                was_connected=self._serving.log.was_connected,
+                told=mirror.told,
+                in_set_up=mirror.in_set_up,
+                announced=mirror.announced,
             )
-        left_out = session._poison.receive(fact)
+        left_out = self._poison.receive(fact)
         if left_out.audio:
-            session._outgoing.spoilt = True
+            self._queue.spoilt = True
         if left_out.handle:
-            context.forget_handle()
+            mirror.forget_handle()
         if left_out.rejected:
-            session._driver.tell(ContinuationRejected(now, code_of(error)))
+            self._driver.tell(ContinuationRejected(now, code_of(error)))
         return not left_out.hopeless
 
     def settle(self) -> None:
-        self._session._requests.gave_up()
+        self._settle()
 
     def left(self) -> Left:
-        return self._session._left()
+        return self._left()
 
     def emit_error(self, error: Exception, *, recoverable: bool) -> None:
-        self._session._emit_error(error, recoverable=recoverable)
+        self._engine.emit_error(error, recoverable=recoverable)
 
 
 def _error_of(tasks: list[asyncio.Task[None]]) -> Exception | None:

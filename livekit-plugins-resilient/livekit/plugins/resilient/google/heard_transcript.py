@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from google.genai import types
 from livekit.agents import llm
@@ -13,8 +13,11 @@ from ..runtime.agent_record import AgentRecord
 from ..wording import cut_in_text
 
 if TYPE_CHECKING:
-    from .._vendor.google import realtime_api as _impl
-    from .realtime import RealtimeSession
+    from livekit import rtc
+
+    from ..runtime.driver import Driver
+    from .engine import Engine, Reply
+    from .inbound import InboundEvents
 
 __all__ = ["HeardTranscript"]
 
@@ -27,17 +30,28 @@ class HeardTranscript:
 
     A reply whose connection drops keeps the words whose audio arrived, since that plays on. One on
     which the caller cuts in keeps what was played.
+
+    Args:
+        engine: Of the session, as all that follow.
+        driver: Gets the speaker's facts.
+        inbound: Knows what arrived of each reply.
+        rate_cps: How fast an untimed transcript is spoken, in characters a second.
     """
 
-    def __init__(self, session: RealtimeSession) -> None:
-        self._session = session
+    def __init__(
+        self, *, engine: Engine, driver: Driver, inbound: InboundEvents, rate_cps: float
+    ) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._inbound = inbound
+        self._rate_cps = rate_cps
         self._agent_record = AgentRecord()
         self._cut_by_drop: str | None = None
         self._correction: str | None = None
 
-    def begins(self, reply: str, emit: Callable[[], None]) -> None:
-        """A reply begins; `emit` tells the application of it."""
-        self._agent_record.announce(self._session, reply, emit)
+    def begins(self, session: rtc.EventEmitter[Any], reply: str, emit: Callable[[], None]) -> None:
+        """A reply of a realtime session begins; `emit` tells the application of it."""
+        self._agent_record.announce(session, reply, emit)
 
     def stop(self, reply: str) -> None:
         """Have a reply not be heard that waits for its turn to be played."""
@@ -50,38 +64,39 @@ class HeardTranscript:
     def feed(self, fact: f.Fact) -> None:
         """Take a fact of the speaker on its way to the driver."""
         if isinstance(fact, f.PlaybackFinished):
-            self._session._turns.played(fact.generation_id, fact.heard_until_s)
+            self._inbound.played(fact.generation_id, fact.heard_until_s)
             self._cut_in_on(fact.generation_id)
-        self._session._driver.feed(fact)
+        self._driver.feed(fact)
 
-    def ends(self, generation: _impl._ResponseGeneration) -> None:
+    def ends(self, reply: Reply) -> None:
         """A reply is about to be recorded; a cut one with no more than was or will be heard."""
-        session, reply = self._session, generation.response_id
-        if not session._speaks or session._turns.is_complete(reply):
+        reply_id = reply.response_id
+        if not self._may_be_cut(reply_id):
             return
-        heard = self.so_far(generation)
-        if session._turns.interrupted != reply:
-            self._cut_by_drop = reply
-            if heard and not generation.output_text and not generation.text_ch.closed:
-                generation.push_text(heard)  # or nothing at all would be recorded
-            self._agent_record.cut(reply, heard)
-        generation.output_text = heard
+        heard = self.so_far(reply)
+        if self._inbound.interrupted != reply_id:
+            self._cut_by_drop = reply_id
+            if heard and not reply.output_text and not reply.text_ch.closed:
+                reply.push_text(heard)  # or nothing at all would be recorded
+            self._agent_record.cut(reply_id, heard)
+        reply.output_text = heard
 
-    def so_far(self, generation: _impl._ResponseGeneration) -> str:
+    def so_far(self, reply: Reply) -> str:
         """The words that would be recorded of a reply if it ended now; changes nothing."""
-        session, reply = self._session, generation.response_id
-        if not session._speaks or session._turns.is_complete(reply):
-            return generation.output_text
-        return session._turns.heard(reply, session._resilience.speech_rate_cps)
+        if not self._may_be_cut(reply.response_id):
+            return reply.output_text
+        return self._inbound.heard(reply.response_id, self._rate_cps)
+
+    def _may_be_cut(self, reply: str) -> bool:
+        return self._engine.captions_replies and not self._inbound.is_complete(reply)
 
     def _cut_in_on(self, reply: str) -> None:
         """The speaker stopped, perhaps in the middle of a reply that was recorded already."""
-        session = self._session
-        if not session._speaks or session._turns.unheard_s(reply) < _UNHEARD_S:
+        if not self._engine.captions_replies or self._inbound.unheard_s(reply) < _UNHEARD_S:
             return
-        heard = session._turns.heard(reply, session._resilience.speech_rate_cps)
+        heard = self._inbound.heard(reply, self._rate_cps)
         self._agent_record.cut(reply, heard)
-        item = session._chat_ctx.get_by_id(reply)
+        item = self._engine.record.get_by_id(reply)
         if not isinstance(item, llm.ChatMessage) or item.text_content == heard:
             return
         item.content, item.interrupted = [heard] if heard else [], True

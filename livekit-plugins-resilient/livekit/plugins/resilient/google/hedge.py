@@ -10,7 +10,7 @@ from .turn_signs import ending_of, holds_output
 
 if TYPE_CHECKING:
     from ..runtime.driver import HedgeRequest
-    from .live_connection import LiveSession
+    from .live_session import LiveSession
     from .seed import Seed
 
 __all__ = ["Hedge", "UnansweredError"]

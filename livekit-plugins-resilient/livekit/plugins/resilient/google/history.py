@@ -8,11 +8,20 @@ from typing import Any
 
 from google.genai import types
 from livekit.agents import llm
+from pydantic import Field
 
 from ..tellable import mended, sendable, tellable
 from ..wording import result_text
 
-__all__ = ["SeedForm", "is_told", "seed_forms", "told_text", "told_turns"]
+__all__ = [
+    "ItemContent",
+    "ItemResponse",
+    "SeedForm",
+    "is_told",
+    "seed_forms",
+    "told_text",
+    "told_turns",
+]
 
 # What upstream's conversion to turns cannot take, or the model must not be told.
 _NOT_TOLD: dict[str, Any] = dict.fromkeys(
@@ -32,6 +41,18 @@ _CONVERSATION = (
 
 ArgumentsOf = Callable[[str], "str | None"]
 """A call's arguments in JSON by its id; None for an unknown call."""
+
+
+class ItemContent(types.LiveClientContent):
+    """Turns made of context items. They die with their connection, which the next one makes up."""
+
+    item_ids: list[str] = Field(default_factory=list, exclude=True)
+
+
+class ItemResponse(types.LiveClientToolResponse):
+    """Answers to calls, made of context items; as `ItemContent`."""
+
+    item_ids: list[str] = Field(default_factory=list, exclude=True)
 
 
 class SeedForm(Enum):

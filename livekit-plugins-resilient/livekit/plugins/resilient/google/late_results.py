@@ -10,9 +10,13 @@ from google.genai import types
 from livekit.agents import llm
 
 from ..core.limits import LATE_RESULT_WAIT_S
+from .history import ItemContent, told_turns
 
 if TYPE_CHECKING:
-    from .realtime import RealtimeSession
+    from .activity import Activity
+    from .engine import Engine
+    from .tool_results import ToolResults
+    from .tools import ToolCalls
 
 __all__ = ["LateResults"]
 
@@ -23,10 +27,21 @@ class LateResults:
 
     The model is asked to tell results, which cuts whatever it says, and which a request of the
     application does as well: so they go with that, or once nothing is under way.
+
+    Args:
+        engine: Sends, and knows whether a reply is under way.
+        activity: Knows whether the caller speaks.
+        results: Says in which form each result is told, and notes that it was.
+        tools: The calls of the session.
     """
 
-    def __init__(self, session: RealtimeSession) -> None:
-        self._session = session
+    def __init__(
+        self, *, engine: Engine, activity: Activity, results: ToolResults, tools: ToolCalls
+    ) -> None:
+        self._engine = engine
+        self._activity = activity
+        self._results = results
+        self._tool_calls = tools
         self._held: list[llm.ChatItem] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -41,7 +56,7 @@ class LateResults:
     def join(self, request: types.LiveClientContent) -> types.LiveClientContent:
         """Have a request tell what is held, in one message."""
         held = self._take()
-        return (self._session._context.tell_late(held, request) if held else None) or request
+        return (self._telling(held, request) if held else None) or request
 
     def reply_over(self) -> None:
         """A reply, or the wait for one, is over."""
@@ -61,12 +76,33 @@ class LateResults:
 
     def _on_timer(self) -> None:
         self._timer = None
-        session = self._session
-        pending, generation = session._pending_generation_fut, session._current_generation
-        waits = pending is not None and not pending.done()
-        speaks = generation is not None and not generation._done
-        if waits or speaks or session._activity.held:
+        engine = self._engine
+        if engine.awaits_reply or engine.open_reply is not None or self._activity.held:
             return  # `reply_over` or `join` will follow
-        event = session._context.tell_late(self._take(), None)
+        event = self._telling(self._take(), None)
         if event is not None:
-            session._send_client_event(event)
+            engine.send(event)
+
+    def _telling(
+        self, items: Sequence[llm.ChatItem], request: types.LiveClientContent | None
+    ) -> ItemContent | None:
+        """What tells items that were held, together with `request`; it asks for a reply where a
+        result wants one.
+
+        Returns:
+            None where there is nothing to tell any more.
+        """
+        native, in_words = self._results.by_form(
+            item for item in items if item.type == "function_call_output"
+        )
+        self._results.answer(native)
+        results = {item.id for item in in_words}
+        told = [i for i in items if i.type != "function_call_output" or i.id in results]
+        turns = told_turns(told, self._tool_calls.arguments)
+        if not turns:
+            return None
+        self._results.delivered([], [], in_words)
+        asks = request is not None or any(result.reply_required for result in in_words)
+        asked = (request.turns if request is not None else None) or []
+        ids = [item.id for item in told]
+        return ItemContent(turns=[*turns, *asked], turn_complete=asks, item_ids=ids)

@@ -7,7 +7,7 @@ from livekit.agents.types import NotGivenOr
 from livekit.agents.utils import is_given
 
 from ..core.limits import CLOSE_TIMEOUT_S
-from .live_connection import FirstFrame
+from .live_session import FirstFrame
 
 __all__ = ["PING_EVERY_S", "patient_pings"]
 

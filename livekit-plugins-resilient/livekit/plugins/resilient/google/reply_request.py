@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from google.genai import types
 
-from .._vendor.google import realtime_api as _impl
+from .engine import inline_instructions, needs_placeholder
 
 __all__ = ["reply_request"]
 
@@ -15,10 +15,10 @@ def reply_request(model: str, instructions: str) -> types.LiveClientContent:
     2.x takes instructions as its own turn and needs a user turn to answer; later families would
     continue a turn of their own aloud, so they get the instructions marked up in a user turn.
     """
-    if _impl._needs_reply_placeholder(model):
+    if needs_placeholder(model):
         turns = [_turn("model", instructions), _turn("user", ".")]
     else:
-        text = vars(_impl)["_DEFAULT_INLINE_INSTRUCTIONS_TEMPLATE"].format(content=instructions)
+        text = inline_instructions(instructions)
         turns = [_turn("user", text)]
     return types.LiveClientContent(turns=turns, turn_complete=True)
 

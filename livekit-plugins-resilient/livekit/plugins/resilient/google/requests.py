@@ -17,7 +17,14 @@ from .reply_request import reply_request
 
 if TYPE_CHECKING:
     from .._vendor.google.api_proto import ClientEvents
-    from .realtime import RealtimeSession
+    from ..options import ResilienceOptions
+    from ..runtime.driver import Driver
+    from .activity import Activity
+    from .engine import Engine
+    from .inbound import InboundEvents
+    from .late_results import LateResults
+    from .serving import Serving
+    from .stale_content import StaleContentFilter
 
 __all__ = ["Requests"]
 
@@ -28,10 +35,38 @@ class Requests:
     """What `generate_reply` of one session asked for and was not answered yet.
 
     The driver decides when a request is issued again; its future stays the same.
+
+    Args:
+        engine: Of the session, as all that follow.
+        driver: Gets facts.
+        serving: Tells whether a connection serves.
+        inbound: Told when the model was asked.
+        activity: The caller's turns, where the application marks them.
+        late_results: What waits until a reply, or the wait for one, is over.
+        stale_content: Told of replies that come too late.
+        options: The application's.
     """
 
-    def __init__(self, session: RealtimeSession) -> None:
-        self._session = session
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        driver: Driver,
+        serving: Serving,
+        inbound: InboundEvents,
+        activity: Activity,
+        late_results: LateResults,
+        stale_content: StaleContentFilter,
+        options: ResilienceOptions,
+    ) -> None:
+        self._engine = engine
+        self._driver = driver
+        self._serving = serving
+        self._inbound = inbound
+        self._activity = activity
+        self._late_results = late_results
+        self._stale_content = stale_content
+        self._options = options
         self._composing: str | None = None
         # What each open request sent.
         self._sent: dict[str, types.LiveClientContent] = {}
@@ -62,7 +97,7 @@ class Requests:
         finally:
             self._composing = None
         if request_id in self._sent:
-            driver = self._session._driver
+            driver = self._driver
             driver.feed(f.ReplyRequested(driver.now, request_id))
             future.add_done_callback(partial(self._done, request_id))
         return future
@@ -72,10 +107,9 @@ class Requests:
         if self._composing is None or not isinstance(event, types.LiveClientContent):
             return False
         self._sent[self._composing] = event
-        session = self._session
-        held = session._connection_log.was_connected and not session._connected
+        held = self._serving.in_gap
         if held:
-            session._turns.asked()  # after any handle, so no restored session can know of it
+            self._inbound.asked()  # after any handle, so no restored session can know of it
         return held
 
     def reissue(self, request_id: str) -> None:
@@ -83,29 +117,28 @@ class Requests:
 
         Where it was to answer words that are lost, it says so.
         """
-        request, session = self._sent.get(request_id), self._session
-        if request is None or session._activity.held:  # who holds the button is listened to
+        request, activity = self._sent.get(request_id), self._activity
+        if request is None or activity.held:  # who holds the button is listened to
             return
-        if session._activity.words_lost:
-            session._activity.words_lost = False
+        if activity.words_lost:
+            activity.words_lost = False
             lost = RedriveContext("user_words_lost")
-            text = redrive_text(lost, session._resilience.redrive_instructions)
-            told = reply_request(session._opts.model, text).turns or []
+            text = redrive_text(lost, self._options.redrive_instructions)
+            told = reply_request(self._engine.model_name, text).turns or []
             request = types.LiveClientContent(
                 turns=[*told[:1], *(request.turns or [])], turn_complete=True
             )
-        session._send_client_event(request)
-        session._activity.reissued()
+        self._engine.send(request)
+        activity.reissued()
 
     # -- the time in which a reply must begin counts while connected
 
     def start_timer(self, on_due: Callable[[], None]) -> ReplyTimer:
         """Begin the time-out of the newest request."""
-        session = self._session
-        self._timer = timer = ReplyTimer(session._resilience.reply_timeout_s, on_due)
-        if session._connected:
+        self._timer = timer = ReplyTimer(self._options.reply_timeout_s, on_due)
+        if self._serving.connected:
             timer.resume()
-        elif session._main_atask.done():
+        elif self._engine.is_over:
             asyncio.get_running_loop().call_soon(timer.expire)
         return timer
 
@@ -124,13 +157,13 @@ class Requests:
 
     def _done(self, request_id: str, future: ReplyFuture) -> None:
         request = self._sent.pop(request_id, None)
-        self._session._late_results.reply_over()
-        session, driver = self._session, self._session._driver
+        self._late_results.reply_over()
+        driver = self._driver
         if future.cancelled():
             driver.feed(f.ReplyCancelled(driver.now, request_id))
         elif future.exception() is not None:
-            if session._connected and session._opts.input_audio_transcription is not None:
-                session._late.request_failed(driver.now)
+            if self._serving.connected and self._engine.transcribes_caller:
+                self._stale_content.request_failed(driver.now)
             driver.feed(f.ReplyRequestTimedOut(driver.now, request_id))
         elif request is not None:
             self._begun = request_id, request

@@ -13,7 +13,7 @@ from .handles import take_handle
 from .history import SeedForm, is_told, told_text, told_turns
 
 if TYPE_CHECKING:
-    from .live_connection import LiveSession
+    from .live_session import LiveSession
 
 __all__ = ["Seed"]
 

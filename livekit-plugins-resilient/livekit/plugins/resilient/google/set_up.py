@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from google.genai import types
 from livekit.agents import llm
 from livekit.agents.utils import is_given
 
-from .._vendor.google import realtime_api as _impl
 from ..core.limits import LONGEST_NOTICE_S
 from .tool_schema import restore_schema_details
+
+if TYPE_CHECKING:
+    from .engine import Options
 
 __all__ = ["extend", "seconds_of"]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)s", re.ASCII)
 
 
-def extend(
-    config: types.LiveConnectConfig, options: _impl._RealtimeOptions, tools: llm.ToolContext
-) -> None:
+def extend(config: types.LiveConnectConfig, options: Options, tools: llm.ToolContext) -> None:
     """Add to upstream's set-up what it leaves out."""
     restore_schema_details(config.tools or [], tools)
     _compress_by_default(config, options)
     _keep_transparency(config, options)
 
 
-def _compress_by_default(config: types.LiveConnectConfig, options: _impl._RealtimeOptions) -> None:
+def _compress_by_default(config: types.LiveConnectConfig, options: Options) -> None:
     """Compress the context unless the application chose, which includes choosing None.
 
     Without it a session ends after 15 minutes of audio, or when its context is full. Trigger and
@@ -41,7 +42,7 @@ def _compress_by_default(config: types.LiveConnectConfig, options: _impl._Realti
         )
 
 
-def _keep_transparency(config: types.LiveConnectConfig, options: _impl._RealtimeOptions) -> None:
+def _keep_transparency(config: types.LiveConnectConfig, options: Options) -> None:
     """Ask for transparent resumption where the application did: Vertex AI alone has it.
 
     Its handles say which client message was the last they stand for.

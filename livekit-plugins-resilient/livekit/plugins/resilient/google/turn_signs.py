@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from google.genai import types
 from livekit.agents.utils import is_given
 
-from .._vendor.google import realtime_api as _impl
 from ..core.facts import Ending
+
+if TYPE_CHECKING:
+    from .engine import Options
 
 __all__ = [
     "can_be_interrupted",
@@ -55,14 +59,14 @@ def thinks_aloud(content: types.LiveServerContent) -> bool:
     return any(part.thought for part in parts or [])
 
 
-def thinks(options: _impl._RealtimeOptions) -> bool:
+def thinks(options: Options) -> bool:
     """Whether the model reasons, as far as its options tell."""
     if is_given(options.thinking_config):
         return options.thinking_config.thinking_budget != 0
     return "thinking" in options.model
 
 
-def can_be_interrupted(options: _impl._RealtimeOptions) -> bool:
+def can_be_interrupted(options: Options) -> bool:
     """Whether the model's reply stops when the caller speaks."""
     config = options.realtime_input_config
     if not is_given(config):
