@@ -112,6 +112,8 @@ class Connections(RuleBasedStateMachine):
         self.sent_at: dict[str, float] = {}  # of this connection
         self.may_double: Counter[str] = Counter()
         self.beside: Beside | None = None
+        # Came up too late for a connection beside, so that it was told them behind its own words.
+        self.told_late: set[str] = set()
 
     # --- a driver ------------------------------------------------------------------------------
 
@@ -350,7 +352,9 @@ class Connections(RuleBasedStateMachine):
         self.server, self.resumption = beside.server, beside.resumption
         self.handle, self.sent_at = beside.handle, beside.told_at
         self.difference = []
-        self.enqueue([item for item in self.items if not self.resumption.knows(item)])
+        late = [item for item in self.items if not self.resumption.knows(item)]
+        self.told_late.update(late)
+        self.enqueue(late)
 
     # --- what holds at any time -----------------------------------------------------------------
 
@@ -377,11 +381,12 @@ class Connections(RuleBasedStateMachine):
             assert count <= 1 + self.may_double[item], f"{item} is known {count} times"
         first = list(dict.fromkeys(item for item in known if item in set(self.items)))
         place = {item: number for number, item in enumerate(first)}
+        in_time = [item for item in self.items if item not in self.told_late]
         for mine in (True, False):
-            order = [place[i] for i in self.items if (i not in self.by_server) is mine]
+            order = [place[i] for i in in_time if (i not in self.by_server) is mine]
             assert order == sorted(order), "in the order of the conversation"
-        for number, item in enumerate(self.items):
-            earlier = [i for i in self.items[:number] if i in self.by_server]
+        for number, item in enumerate(in_time):
+            earlier = [i for i in in_time[:number] if i in self.by_server]
             if item not in self.by_server:
                 assert all(place[i] < place[item] for i in earlier), "no answer before its question"
 
