@@ -99,6 +99,16 @@ def test_no_module_reads_what_another_keeps_to_itself() -> None:
     )
 
 
+@pytest.mark.parametrize("provider", ["google", "openai", "xai"])
+def test_no_part_names_the_session(provider: str) -> None:
+    naming = {
+        path.name
+        for path in (PACKAGE / provider).glob("*.py")
+        if "RealtimeSession" in path.read_text("utf-8")
+    }
+    assert naming <= {"__init__.py", "engine.py", "realtime.py"}
+
+
 HOLDS = """
 _level = 1
 class Part:

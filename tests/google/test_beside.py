@@ -42,7 +42,7 @@ class Beside:
     """A connection that nobody hears."""
 
     seed: Seed
-    line: LiveConnection
+    connection: LiveConnection
     reading: asyncio.Task[None] | None = None
     answering: bool = False
 
@@ -51,12 +51,12 @@ class Beside:
         self.reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        async for message in self.line.live.receive():
+        async for message in self.connection.live.receive():
             self.seed.take_handle(message)
 
     async def drop(self) -> None:
         await self.stop_reading()
-        await self.line.close()
+        await self.connection.close()
 
     async def stop_reading(self) -> None:
         if self.reading is not None:
@@ -98,9 +98,9 @@ class Stage:
         seed = session._parts.mirror.fresh()
         config = session._build_connect_config()
         seed.announce(config)
-        line = await dial(session._client, session._opts.model, config)
-        await seed.tell(line.live)
-        beside = Beside(seed, line)
+        connection = await dial(session._client, session._opts.model, config)
+        await seed.tell(connection.live)
+        beside = Beside(seed, connection)
         beside.read_along()
         await asyncio.sleep(0.05)  # so that the server has it all
         return beside
@@ -149,7 +149,7 @@ async def a_session(
         restore = mirror.restore
 
         async def dial_or_take_over(*args: Any) -> LiveConnection:
-            return stage.taking_over[0].line if stage.taking_over else await dial(*args)
+            return stage.taking_over[0].connection if stage.taking_over else await dial(*args)
 
         async def restore_or_take_over(live: Any, *, resumed: bool) -> bool:
             if not stage.taking_over:
@@ -355,7 +355,7 @@ async def test_what_came_after_it_was_told_does_not_cut_its_answer(
         await stage.say("I am in Paris")
         asked = types.Content(role="user", parts=[types.Part(text="Go on.")])
         await beside.stop_reading()
-        await beside.line.live.send_client_content(turns=[asked], turn_complete=True)
+        await beside.connection.live.send_client_content(turns=[asked], turn_complete=True)
         await stage.server.wait_for("modelTurn", connection=2)
         await stage.take_over(beside, answering=True)
         await stage.server.wait_for("turnComplete", connection=2)

@@ -64,7 +64,7 @@ class Connector:
 
     label = "Gemini Live"
     greets = True
-    # What carries messages is of one connection, and the next is told the difference first.
+    # Upstream's loops are of one connection, and the next is told the difference first.
     switches_in_place = False
     foreign = (APIError, WebSocketException, OSError, asyncio.TimeoutError)
     informative = Exception
@@ -121,9 +121,9 @@ class Connector:
 
     async def _dial(self) -> LiveConnection:
         began_at = self._now()
-        line = await self._set_up()
+        connection = await self._set_up()
         self._engine.report_connection(self._now() - began_at)
-        return line
+        return connection
 
     async def _set_up(self, beside: Seed | None = None) -> LiveConnection:
         engine = self._engine
@@ -156,8 +156,8 @@ class Connector:
         try:
             await within(self._ask(request, made), timeout_s)
         except BaseException:
-            for line in made:
-                await line.close()
+            for connection in made:
+                await connection.close()
             raise
         return made[0]
 
@@ -167,12 +167,12 @@ class Connector:
         asked = list(self._asked_for(request))
         if not asked:
             raise UnansweredError("there is nothing to ask a hedge")
-        line = await self._set_up(seed)
-        made.append(line)
-        line.hedge = Hedge(seed, request, self._now() - began_at)
-        await seed.tell(line.live)
+        connection = await self._set_up(seed)
+        made.append(connection)
+        connection.hedge = Hedge(seed, request, self._now() - began_at)
+        await seed.tell(connection.live)
         for content in asked:
-            await line.live.send_client_content(turns=content.turns, turn_complete=True)
+            await connection.live.send_client_content(turns=content.turns, turn_complete=True)
 
     def _asked_for(self, request: HedgeRequest) -> Iterator[types.LiveClientContent]:
         if not request.request_ids:
@@ -213,19 +213,19 @@ class Connector:
 
     async def serve(self, connection: LiveConnection) -> None:
         engine, live = self._engine, connection.live
-        carrying = [
+        loops = [
             asyncio.create_task(engine.send_loop(live), name="resilient-gemini-send"),
             asyncio.create_task(engine.receive_loop(live), name="resilient-gemini-recv"),
         ]
         closing = asyncio.create_task(self._restart(), name="resilient-gemini-restart")
         try:
-            await asyncio.wait([*carrying, closing], return_when=asyncio.FIRST_COMPLETED)
-            error = engine.take_error() or _error_of(carrying)
+            await asyncio.wait([*loops, closing], return_when=asyncio.FIRST_COMPLETED)
+            error = engine.take_error() or _error_of(loops)
         finally:
-            await utils.aio.cancel_and_wait(*carrying, closing)
+            await utils.aio.cancel_and_wait(*loops, closing)
         if error is not None:
             raise error
-        # A restart that the application asked for ends the carrying tasks too.
+        # A restart that the application asked for ends the loops too.
         if not engine.restart_wanted.is_set() and not self.is_closed:
             raise EndedError
 

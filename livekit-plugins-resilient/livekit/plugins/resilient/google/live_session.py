@@ -137,7 +137,7 @@ class LiveSession(AsyncSession):
         self.sent += 1
 
     async def send_realtime_input(self, **given: Any) -> None:
-        """Send audio, video, text or an activity's edge, likewise."""
+        """Send audio, video, text or where an activity begins or ends, likewise."""
         audio = given.get("audio") if self._writes_audio else None
         text = audio_message(audio) if isinstance(audio, types.Blob) else None
         if text is None:

@@ -78,7 +78,7 @@ class SendQueue:
         return True
 
     def release(self, *, reconnected: bool) -> None:
-        """A connection can take what was kept. What the caller did is no news to the driver."""
+        """A connection can take what was kept. The driver was told then what the caller did."""
         activity = self._activity
         ended, activity.ended_in_gap = activity.ended_in_gap, False
         if self.spoilt or (activity.released and not ended):

@@ -62,7 +62,7 @@ class StaleContentFilter:
             self._due = None
             return
         if content.interrupted and self._due != "finalised":
-            # The caller cuts in, which is news; a finalised turn has nothing to interrupt.
+            # That the caller cuts in is told; a finalised turn has nothing to interrupt.
             message.server_content = types.LiveServerContent(
                 interrupted=True, turn_complete=content.turn_complete
             )
