@@ -1,4 +1,5 @@
-"""An interrupted reply that never ends, and a caller who then meets silence (R13).
+"""An interrupted reply that never ends, and a caller who then meets silence (R13); a turn that was
+stopped before its first output.
 
 The reply is interrupted at 12 and finalised at 15; the silence after what is said or asked then is
 borne for 3. Deadlines are asserted, then jumped to.
@@ -12,8 +13,9 @@ import pytest
 
 from livekit.plugins.resilient.core import Bounds, Fact, TurnMachine
 from livekit.plugins.resilient.core import facts as f
-from livekit.plugins.resilient.core.decisions import Decision, Redrive, SuspectDead
+from livekit.plugins.resilient.core.decisions import Decision, RecordOutcome, Redrive, SuspectDead
 from livekit.plugins.resilient.core.limits import SLOWEST_START_S
+from tests.core import deadlines
 
 BOUNDS = Bounds(liveness_timeout_s=None)
 REPLY = (
@@ -157,3 +159,46 @@ def test_the_next_connection_is_asked_at_once(facts: tuple[Fact, ...]) -> None:
     decisions = machine.receive(f.Connected(17.0))
     (redrive,) = [decision for decision in decisions if isinstance(decision, Redrive)]
     assert redrive.cause == "unanswered_turn"
+
+
+# --- a turn that was stopped before its first output ---------------------------------------------
+
+UNANSWERED = (
+    deadlines.CONNECTED,
+    f.UserTurnEnded(10.0),
+    f.GenerationOpened(10.0, "g"),
+    f.GenerationEnded(11.0, "g"),
+)
+
+
+def stopped_unbegun(*facts: f.Fact, bounds: Bounds = deadlines.QUIET) -> TurnMachine:
+    """A re-drive is asked for, and its turn is stopped at 15.0 before anything came of it."""
+    machine = deadlines.after(*UNANSWERED, bounds=bounds)
+    deadlines.fires(machine, 14.0)
+    for fact in (f.TurnPassedOver(15.0, interrupted=True), *facts):
+        assert machine.receive(fact) == ()
+    return machine
+
+
+def test_a_turn_that_nobody_stopped_before_it_began_was_passed_over() -> None:
+    machine = stopped_unbegun()
+    assert machine.next_deadline() == 16.0
+    assert [type(d) for d in deadlines.fires(machine, 16.0)] == [RecordOutcome, SuspectDead]
+
+
+@pytest.mark.parametrize("heard_at", [15.0, 15.2])
+def test_a_caller_who_cuts_in_on_a_model_that_thinks_is_no_fault(heard_at: float) -> None:
+    machine = stopped_unbegun(f.LocalSpeechHinted(heard_at, True))
+    assert machine.due(16.0) == ()
+    (outcome,) = machine.receive(f.UserTurnEnded(17.0))
+    assert isinstance(outcome, RecordOutcome)
+    assert outcome.result == "superseded"
+
+
+def test_without_ears_of_our_own_the_server_is_believed() -> None:
+    machine = stopped_unbegun(bounds=deadlines.changed(deadlines.QUIET, unheard_after_s=None))
+    assert machine.due(16.0) == ()
+
+
+def test_a_turn_that_nobody_asked_for_may_be_passed_over() -> None:
+    assert after(deadlines.CONNECTED).receive(f.TurnPassedOver(15.0)) == ()

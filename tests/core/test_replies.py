@@ -2,87 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import Any
 
 import pytest
 
-from livekit.plugins.resilient.core import Bounds, Fact, TurnMachine
+from livekit.plugins.resilient.core import Fact
 from livekit.plugins.resilient.core import facts as f
 from livekit.plugins.resilient.core.decisions import (
     CloseStreams,
-    Decision,
     FinaliseGeneration,
-    RecordFirstAudio,
-    RecordOutcome,
     Redrive,
     RedriveCause,
-    TakeBack,
 )
-
-# Short ones, to reckon with.
-QUIET = Bounds(
-    complete_after_s=5.0,
-    stalled_after_s=4.0,
-    silent_after_s=15.0,
-    liveness_timeout_s=None,
-    unheard_after_s=None,
-)
-UP = f.Connected(0.0)
-DROP = f.Disconnected(20.0)
-
-
-def changed(bounds: Bounds = QUIET, **fields: Any) -> Bounds:
-    return dataclasses.replace(bounds, **fields)
-
-
-class Call:
-    """A machine and everything it has decided, with the time of each decision."""
-
-    def __init__(self, *facts: Fact, bounds: Bounds = QUIET) -> None:
-        self.machine = TurnMachine(bounds)
-        self.log: list[tuple[float, Decision]] = []
-        self.feed(*facts)
-
-    def feed(self, *facts: Fact) -> list[Decision]:
-        """Feed facts, jumping to each deadline on the way; returns what was decided."""
-        before = len(self.log)
-        for fact in facts:
-            self._pass(math.nextafter(fact.at, 0.0))
-            self._note(fact.at, self.machine.receive(fact))
-        return [decision for _, decision in self.log[before:]]
-
-    def run(self, until: float) -> list[Decision]:
-        before = len(self.log)
-        self._pass(until)
-        return [decision for _, decision in self.log[before:]]
-
-    def _pass(self, until: float) -> None:
-        while (at := self.machine.next_deadline()) is not None and at <= until:
-            self._note(at, self.machine.due(at))
-
-    def _note(self, at: float, decisions: tuple[Decision, ...]) -> None:
-        self.log += [(at, decision) for decision in decisions]
-
-    def redrives(self) -> list[tuple[float, RedriveCause]]:
-        return [(at, d.cause) for at, d in self.log if isinstance(d, Redrive)]
-
-    def outcomes(self) -> list[str]:
-        return [d.result for _, d in self.log if isinstance(d, RecordOutcome)]
-
-
-TURN = (UP, f.UserTurnEnded(10.0))
-SPEAKING = (
-    *TURN,
-    f.GenerationOpened(11.0, "g"),
-    f.AudioReceived(11.0, "g", 30.0),
-    f.PlaybackStarted(11.0, "g"),
-)
-ANSWERED = (*SPEAKING, f.GenerationEnded(12.0, "g"))
-CALLED = (*TURN, f.GenerationOpened(11.0, "g"), f.ToolCallOpened(11.0, "g", "c"))
-RESULT = (*CALLED, f.GenerationEnded(12.0, "g"), f.ToolResultDelivered(13.0, "c"))
-
+from tests.core.call_log import ANSWERED, CALLED, DROP, RESULT, SPEAKING, TURN, UP, Call, changed
 
 # --- what is owed across a reconnect -----------------------------------------------------------
 
@@ -678,185 +610,6 @@ def test_a_false_interruption_that_cut_the_stream_is_made_good() -> None:
     assert call.redrives() == [(21.0, "reply_cut")]
 
 
-# --- outcomes ----------------------------------------------------------------------------------
-
-ASKED = (*TURN, DROP, f.Connected(20.5))  # redrive-1 goes out at 20.5
-OURS = (f.GenerationOpened(21.0, "h", "redrive-1"), f.AudioReceived(21.0, "h", 1.0))
-
-
-@pytest.mark.parametrize(
-    ("facts", "outcome"),
-    [
-        pytest.param((*OURS, f.PlaybackStarted(22.0, "h")), "rescued", id="heard"),
-        pytest.param((*OURS, f.PlaybackFinished(23.0, "h", 0.5)), "rescued", id="heard in part"),
-        pytest.param(
-            (*OURS, f.GenerationEnded(21.5, "h"), f.Disconnected(21.6), f.PlaybackStarted(22, "h")),
-            "rescued",
-            id="whole before the next drop, heard after it",
-        ),
-        pytest.param(
-            (OURS[0], f.ToolCallOpened(21.0, "h", "c"), f.GenerationEnded(21.1, "h")),
-            "rescued",
-            id="went on to a tool",
-        ),
-        pytest.param(
-            (
-                f.GenerationOpened(21.0, "own"),
-                f.AudioReceived(21.0, "own", 1.0),
-                f.PlaybackStarted(21.1, "own"),
-            ),
-            "talked_over",
-            id="the model spoke by itself",
-        ),
-        pytest.param((f.UserTurnEnded(22.0),), "superseded", id="the caller went on"),
-        pytest.param((f.ReplyRequested(22.0, "r"),), "superseded", id="the application asked"),
-        pytest.param((f.ReplyCancelled(22.0),), "superseded", id="taken back"),
-        pytest.param((f.Disconnected(22.0),), "failed", id="dropped again"),
-        pytest.param((*OURS, f.Disconnected(22.0)), "failed", id="cut before it was heard"),
-        pytest.param((f.ReplyRequestTimedOut(22.0, "redrive-1"),), "failed", id="timed out"),
-        pytest.param((OURS[0], f.GenerationEnded(22.0, "h")), "failed", id="empty"),
-        pytest.param((OURS[0], f.GenerationEnded(22.0, "h", "cancelled")), "failed", id="cancel"),
-        pytest.param(
-            (*OURS, f.GenerationEnded(21.5, "h"), f.PlaybackFinished(22.0, "h", 0.0)),
-            "failed",
-            id="flushed unheard",
-        ),
-    ],
-)
-def test_a_redrive_has_one_outcome(facts: tuple[Fact, ...], outcome: str) -> None:
-    call = Call(*ASKED, *facts)
-    assert call.outcomes() == [outcome]
-
-
-# The reply "g" is cut at 20, and what arrived of it plays on.
-CUT = (*SPEAKING, DROP)
-STOPPED = f.PlaybackFinished(25.0, "g", 14.0, cut_in=True)
-
-
-def test_a_cut_reply_whose_rest_is_stopped_is_not_asked_for() -> None:
-    call = Call(*CUT, STOPPED, f.Connected(26.0))
-    call.run(500.0)
-    assert call.redrives() == []
-
-
-def test_a_cut_reply_whose_rest_is_heard_or_flushed_is_asked_for() -> None:
-    call = Call(*CUT, f.PlaybackFinished(25.0, "g", 14.0), f.Connected(26.0))
-    assert call.redrives() == [(26.0, "reply_cut")]
-
-
-def test_a_reply_that_was_stopped_before_the_drop_is_not_asked_for() -> None:
-    """Not every provider is told by the application."""
-    call = Call(*SPEAKING, f.PlaybackFinished(15.0, "g", 4.0, cut_in=True), DROP)
-    call.feed(f.Connected(20.5))
-    call.run(500.0)
-    assert call.redrives() == []
-
-
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_redrive_is_taken_back_where_the_old_rest_is_stopped(begun: bool) -> None:
-    call = Call(*CUT, f.Connected(20.5))
-    assert call.redrives() == [(20.5, "reply_cut")]
-    if begun:
-        call.feed(*OURS)
-    decided = call.feed(STOPPED)
-    assert decided[0] == TakeBack("redrive-1", "h" if begun else None)
-    assert call.outcomes() == ["superseded"]
-    call.feed(f.Disconnected(26.0), f.Connected(26.5))
-    call.run(500.0)
-    assert len(call.redrives()) == 1, "nor is it asked for again"
-
-
-def test_a_redrive_that_is_heard_is_not_taken_back() -> None:
-    call = Call(*CUT, f.Connected(20.5), *OURS, f.PlaybackStarted(22.0, "h"))
-    assert not any(isinstance(d, TakeBack) for d in call.feed(STOPPED))
-
-
-def test_a_request_outlives_the_reply_before_it() -> None:
-    """It is the application's, which takes it back by itself."""
-    call = Call(*CUT, f.ReplyRequested(21.0, "r"), STOPPED, f.Connected(26.0))
-    assert call.redrives() == [(26.0, "reply_requested")]
-    assert not any(isinstance(d, TakeBack) for _, d in call.log)
-
-
-def test_a_redrive_without_any_generation_fails_after_the_bound() -> None:
-    call = Call(*ASKED)
-    call.run(math.nextafter(35.5, 0.0))
-    assert call.outcomes() == []
-    call.run(35.5)
-    assert call.outcomes() == ["failed"]
-
-
-def test_a_redrive_whose_reply_began_is_not_given_up_for_the_wait() -> None:
-    call = Call(*ASKED, f.GenerationOpened(35.0, "h", "redrive-1"))
-    call.feed(f.AudioReceived(36.0, "h", 1.0), f.PlaybackStarted(36.0, "h"))
-    assert call.outcomes() == ["rescued"]
-
-
-def test_two_redrives_never_run_together() -> None:
-    call = Call(*SPEAKING, DROP, f.Connected(20.5))  # the old audio plays until 41
-    call.feed(
-        *OURS,
-        f.ToolCallOpened(21.5, "h", "c"),
-        f.GenerationEnded(22.0, "h"),
-        f.ToolResultDelivered(23.0, "c"),
-    )
-    call.run(40.9)
-    assert len(call.redrives()) == 1
-    call.feed(f.PlaybackStarted(41.0, "h"))
-    assert call.outcomes() == ["rescued"]
-    assert len(call.redrives()) == 2, "the tool's result is owed, and was due at 38"
-
-
-def test_nothing_is_asked_while_the_model_goes_on_with_an_older_reply() -> None:
-    call = Call(*SPEAKING, f.UserTurnEnded(15.0))
-    for at in range(16, 60):
-        call.feed(f.AudioReceived(float(at), "g", 1.0))
-    assert call.redrives() == []
-
-
-def test_what_played_before_the_redrive_rescues_nothing() -> None:
-    call = Call(
-        *TURN,
-        f.GenerationOpened(11.0, "g"),
-        f.AudioReceived(19.9, "g", 1.0),
-        DROP,
-        f.Connected(20.5),
-        f.PlaybackStarted(20.6, "g"),
-    )
-    assert call.outcomes() == []
-    assert call.machine.owes_reply
-
-
-# --- first audio after a reconnect -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("redrive", [True, False])
-def test_first_audio_is_timed_once_per_reconnect_also_with_the_watchdogs_off(redrive: bool) -> None:
-    off = changed(redrive=redrive, interrupted_after_s=None, complete_after_s=None)
-    call = Call(*ANSWERED, DROP, f.Connected(21.0), bounds=off)
-    call.feed(
-        f.PlaybackProgressed(22.0, "g", 11.0),  # the old reply plays on: not the first after it
-        f.GenerationOpened(23.0, "h"),
-        f.AudioReceived(23.0, "h", 1.0),
-        f.PlaybackStarted(24.5, "h"),
-        f.GenerationOpened(25.0, "i"),
-        f.AudioReceived(25.0, "i", 1.0),
-        f.PlaybackStarted(26.0, "i"),
-    )
-    assert [d for _, d in call.log if isinstance(d, RecordFirstAudio)] == [RecordFirstAudio(3.5)]
-
-
-def test_audio_from_before_the_drop_is_not_the_first_after_it() -> None:
-    call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.AudioReceived(19.0, "g", 1.0), DROP)
-    call.feed(f.Connected(20.5), f.PlaybackStarted(20.6, "g"))
-    assert not [d for _, d in call.log if isinstance(d, RecordFirstAudio)]
-
-
-def test_the_first_connection_is_not_timed() -> None:
-    call = Call(*SPEAKING)
-    assert not [d for _, d in call.log if isinstance(d, RecordFirstAudio)]
-
-
 # --- generations in a row, and the end ----------------------------------------------------------
 
 
@@ -911,22 +664,6 @@ def test_a_reply_ends_the_speech_that_it_answers() -> None:
     assert call.redrives() == []
 
 
-def test_empty_generations_do_not_push_out_a_reply_that_waits_to_be_heard() -> None:
-    call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.AudioReceived(11.0, "g", 1.0))
-    for number in range(20):
-        call.feed(f.GenerationOpened(12.0, f"e{number}"), f.GenerationEnded(12.0, f"e{number}"))
-    call.feed(f.PlaybackStarted(13.0, "g"))
-    assert not call.machine.owes_reply
-
-
-def test_a_position_of_zero_is_not_hearing() -> None:
-    call = Call(*TURN, f.GenerationOpened(11.0, "g"), f.AudioReceived(11.0, "g", 1.0))
-    call.feed(f.PlaybackProgressed(12.0, "g", 0.0))
-    assert call.machine.owes_reply
-    call.feed(f.PlaybackProgressed(12.1, "g", 0.1))
-    assert not call.machine.owes_reply
-
-
 def test_two_calls_are_waited_for_together() -> None:
     call = Call(*CALLED, f.ToolCallOpened(11.0, "g", "d"), f.GenerationEnded(12.0, "g"))
     call.feed(f.ToolResultDelivered(13.0, "c"))
@@ -935,18 +672,3 @@ def test_two_calls_are_waited_for_together() -> None:
     call.feed(f.ToolResultDelivered(100.0, "d"))
     call.run(200.0)
     assert call.redrives() == [(115.0, "tool_result_unanswered")]
-
-
-@pytest.mark.parametrize(("at_rest", "told"), [(True, 0), (False, 1)])
-def test_first_audio_is_timed_after_a_handover_only_where_a_reply_is_owed(
-    at_rest: bool, told: int
-) -> None:
-    machine = TurnMachine(Bounds(liveness_timeout_s=None))
-    machine.receive(f.Connected(0.0))
-    if not at_rest:
-        machine.receive(f.UserTurnEnded(1.0))
-    machine.receive(f.Connected(2.0))
-    machine.receive(f.GenerationOpened(3.0, "g1"))
-    machine.receive(f.AudioReceived(3.0, "g1", 1.0))
-    decisions = machine.receive(f.PlaybackStarted(3.0, "g1"))
-    assert sum(isinstance(d, RecordFirstAudio) for d in decisions) == told
