@@ -19,11 +19,10 @@ PACKAGE = Path(resilient.__file__).parent
 TIMER = "runtime/timer.py"
 """Where the loop's own timers may be armed."""
 
-# What waits by the loop all the same, and why; an entry that nothing needs any more fails. Of
-# google the entries come off as its parts take the session's timer.
+# What waits by the loop all the same, and why; an entry that nothing needs any more fails.
 STILL = {
-    ("google/late_results.py", "call_later"): "google: to take the session's timer",
-    ("google/line.py", "wait_for"): "a socket is closed, whatever the server answers",
+    ("google/live_connection.py", "wait_for"): "a socket is closed, whatever the server answers",
+    ("google/live_session.py", "wait_for"): "a socket is closed, whatever the server answers",
     ("openai/standby.py", "wait"): "a socket is closed, after what the server said last",
     ("openai/websocket.py", "sleep"): "of 0 s: a coroutine is to run up to where it waits",
     ("openai/websocket.py", "wait"): "a task is ended within the second that hanging up may take",
@@ -31,12 +30,8 @@ STILL = {
     ("runtime/runner.py", "wait"): "a task is ended that may have swallowed its cancellation",
 }
 
-# Who makes a timer: the session's one, and those that stand in for it.
-MAKES = {
-    "runtime/driver.py": "the session's",
-    "runtime/awake.py": "google: to hand over the session's",
-    "runtime/reply_timer.py": "google: to hand over the session's",
-}
+MAKES = "runtime/driver.py"
+"""Who makes the timer of a session."""
 
 _TIMED = frozenset({"sleep", "wait_for", "timeout", "timeout_at", "call_later", "call_at"})
 # Others have methods of these names.
@@ -98,8 +93,7 @@ def test_whatever_waits_for_a_time_waits_by_the_timer_of_its_session() -> None:
 
 def test_a_session_has_one_timer() -> None:
     makers = {file for file, tree in ours().items() if makes_timer(tree)}
-    assert sorted(makers - MAKES.keys()) == []
-    assert sorted(MAKES.keys() - makers) == [], "needed no more"
+    assert makers == {MAKES}
 
 
 @pytest.mark.parametrize(

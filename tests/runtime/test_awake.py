@@ -29,14 +29,14 @@ def later(seconds: float, what: object) -> asyncio.Future[object]:
 
 
 async def test_what_comes_in_time_is_returned() -> None:
-    assert await awake.within(later(2.5, "answer"), 3.0) == "answer"
+    assert await awake.within(later(2.5, "answer"), 3.0, timer=Timer()) == "answer"
 
 
 async def test_what_does_not_is_cancelled_at_its_time() -> None:
     loop = asyncio.get_running_loop()
     answer, began_at = later(3.5, "answer"), loop.time()
     with pytest.raises(asyncio.TimeoutError):
-        await awake.within(answer, 3.0)
+        await awake.within(answer, 3.0, timer=Timer())
     assert loop.time() - began_at == pytest.approx(3.0)
     assert answer.cancelled()
 
@@ -46,7 +46,7 @@ async def test_an_error_comes_through() -> None:
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        await awake.within(fails(), 3.0)
+        await awake.within(fails(), 3.0, timer=Timer())
 
 
 async def test_what_arrived_while_the_loop_was_blocked_is_in_time() -> None:
@@ -54,12 +54,12 @@ async def test_what_arrived_while_the_loop_was_blocked_is_in_time() -> None:
     # The answer is read a few rounds after the block, as from a socket.
     answer = later(9.0, "answer")
     loop.call_later(0.5, block, 8.6)
-    assert await awake.within(answer, 3.0) == "answer"
+    assert await awake.within(answer, 3.0, timer=Timer()) == "answer"
 
 
 async def test_a_cancellation_together_with_the_result_is_not_swallowed() -> None:
     answer = later(1.0, "answer")
-    waiting = asyncio.create_task(awake.within(answer, 3.0))
+    waiting = asyncio.create_task(awake.within(answer, 3.0, timer=Timer()))
     answer.add_done_callback(lambda _: waiting.cancel())
     await asyncio.wait({waiting})
     assert waiting.cancelled()
@@ -67,7 +67,7 @@ async def test_a_cancellation_together_with_the_result_is_not_swallowed() -> Non
 
 async def test_who_waits_can_be_cancelled_and_leaves_nothing_behind() -> None:
     answer = later(9.0, "answer")
-    waiting = asyncio.create_task(awake.within(answer, 30.0))
+    waiting = asyncio.create_task(awake.within(answer, 30.0, timer=Timer()))
     await asyncio.sleep(1.0)
     waiting.cancel()
     await asyncio.wait({waiting})
@@ -89,7 +89,7 @@ async def test_a_sleep_lasts_as_long_as_the_loop_runs(blocked_s: float) -> None:
 async def test_a_reply_is_not_given_up_for_a_blocked_loop() -> None:
     due: list[float] = []
     loop = asyncio.get_running_loop()
-    timer = ReplyTimer(10.0, lambda: due.append(loop.time() - began_at))
+    timer = ReplyTimer(10.0, lambda: due.append(loop.time() - began_at), Timer())
     began_at = loop.time()
     timer.resume()
     await asyncio.sleep(2.5)
@@ -112,14 +112,14 @@ async def test_what_came_in_spite_of_a_cancellation_is_handed_on() -> None:
             await asyncio.Event().wait()
         return "a connection"
 
-    dialling = asyncio.create_task(awake.within(connects_all_the_same(), 60.0, keep))
+    dialling = asyncio.create_task(awake.within(connects_all_the_same(), 60.0, keep, timer=Timer()))
     await asyncio.sleep(0.1)
     dialling.cancel()
     await asyncio.wait({dialling})
     assert dialling.cancelled()
     assert came == ["a connection"]
     with pytest.raises(asyncio.TimeoutError):
-        await awake.within(connects_all_the_same(), 0.1, keep)
+        await awake.within(connects_all_the_same(), 0.1, keep, timer=Timer())
     assert came == ["a connection"] * 2
 
 
@@ -130,7 +130,7 @@ async def test_what_came_in_the_moment_in_which_nobody_waits_any_more_is_handed_
         came.append(result)
 
     connecting: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    dialling = asyncio.create_task(awake.within(connecting, 60.0, keep))
+    dialling = asyncio.create_task(awake.within(connecting, 60.0, keep, timer=Timer()))
     await asyncio.sleep(0.1)
     connecting.set_result("a connection")
     dialling.cancel()

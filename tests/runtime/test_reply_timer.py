@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from livekit.plugins.resilient.runtime.reply_timer import ReplyTimer
+from livekit.plugins.resilient.runtime.timer import Timer
 
 pytestmark = pytest.mark.virtual_time
 
@@ -25,7 +26,7 @@ class Due:
 
 async def test_it_waits_for_the_connection() -> None:
     due = Due()
-    timer = ReplyTimer(5.0, due)
+    timer = ReplyTimer(5.0, due, Timer())
     await asyncio.sleep(60)
     assert due.at == []
     timer.resume()
@@ -35,7 +36,7 @@ async def test_it_waits_for_the_connection() -> None:
 
 async def test_a_gap_does_not_count() -> None:
     due = Due()
-    timer = ReplyTimer(5.0, due)
+    timer = ReplyTimer(5.0, due, Timer())
     timer.resume()
     await asyncio.sleep(3)
     timer.pause()
@@ -50,7 +51,7 @@ async def test_a_gap_does_not_count() -> None:
 @pytest.mark.parametrize("paused", [True, False])
 async def test_it_can_be_given_more_time(at_least_s: float, due_at: float, *, paused: bool) -> None:
     due = Due()
-    timer = ReplyTimer(5.0, due)
+    timer = ReplyTimer(5.0, due, Timer())
     timer.resume()
     await asyncio.sleep(3)
     timer.pause()
@@ -64,7 +65,7 @@ async def test_it_can_be_given_more_time(at_least_s: float, due_at: float, *, pa
 
 async def test_it_is_due_once() -> None:
     due = Due()
-    timer = ReplyTimer(5.0, due)
+    timer = ReplyTimer(5.0, due, Timer())
     timer.expire()
     timer.expire()
     timer.resume()
@@ -75,7 +76,7 @@ async def test_it_is_due_once() -> None:
 @pytest.mark.parametrize("running", [True, False])
 async def test_a_cancelled_one_is_never_due(running: bool) -> None:
     due = Due()
-    timer = ReplyTimer(5.0, due)
+    timer = ReplyTimer(5.0, due, Timer())
     if running:
         timer.resume()
     timer.cancel()
@@ -87,7 +88,7 @@ async def test_a_cancelled_one_is_never_due(running: bool) -> None:
 
 
 async def test_an_idle_one_can_be_told_everything() -> None:
-    timer = ReplyTimer.idle()
+    timer = ReplyTimer.idle(Timer())
     timer.resume()
     timer.pause()
     timer.expire()

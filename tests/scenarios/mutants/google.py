@@ -220,7 +220,7 @@ MUTANTS = (
         name="cancelled-tool-runs-on",
         sentence="A tool whose call was taken back is stopped.",
         module="google.realtime",
-        old="            self._stopping.start(cancel_tool(self, call_id))\n",
+        old="            self._stopping.start(cancel_tool(self, call_id, self._driver.timer))\n",
         new="            pass\n",
     ),
     Mutant(

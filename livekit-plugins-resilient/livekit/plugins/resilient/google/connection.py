@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from google.genai.errors import APIError
@@ -97,6 +98,7 @@ class Connector:
         self._settle = settle
         self._left = left
         self._now = asyncio.get_running_loop().time
+        self._within = partial(within, timer=driver.timer)
         self._resumes = False
 
     @property
@@ -117,7 +119,7 @@ class Connector:
         return await self._dial()
 
     async def dial_beside(self, timeout_s: float) -> LiveConnection:
-        return await within(self._dial(), timeout_s, LiveConnection.close)
+        return await self._within(self._dial(), timeout_s, LiveConnection.close)
 
     async def _dial(self) -> LiveConnection:
         began_at = self._now()
@@ -154,7 +156,7 @@ class Connector:
     async def dial_hedge(self, request: HedgeRequest, timeout_s: float) -> LiveConnection:
         made: list[LiveConnection] = []
         try:
-            await within(self._ask(request, made), timeout_s)
+            await self._within(self._ask(request, made), timeout_s)
         except BaseException:
             for connection in made:
                 await connection.close()

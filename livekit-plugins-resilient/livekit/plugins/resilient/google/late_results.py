@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from ..core.limits import LATE_RESULT_WAIT_S
 from .history import ItemContent, told_turns
 
 if TYPE_CHECKING:
+    from ..runtime.timer import Deadline, Timer
     from .activity import Activity
     from .engine import Engine
     from .tool_results import ToolResults
@@ -33,25 +33,32 @@ class LateResults:
         activity: Knows whether the caller speaks.
         results: Says in which form each result is told, and notes that it was.
         tools: The calls of the session.
+        timer: Of the session.
     """
 
     def __init__(
-        self, *, engine: Engine, activity: Activity, results: ToolResults, tools: ToolCalls
+        self,
+        *,
+        engine: Engine,
+        activity: Activity,
+        results: ToolResults,
+        tools: ToolCalls,
+        timer: Timer,
     ) -> None:
         self._engine = engine
         self._activity = activity
         self._results = results
         self._tool_calls = tools
         self._held: list[llm.ChatItem] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = timer
+        self._moment: Deadline | None = None
 
     def hold(self, items: Sequence[llm.ChatItem], *, at_once: bool = True) -> None:
         """Keep items for the next request of the application, or for a quiet moment: soon, or with
         `at_once` false after a reply that is about to begin."""
         self._held += items
-        if at_once and self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(LATE_RESULT_WAIT_S, self._on_timer)
+        if at_once and self._moment is None:
+            self._moment = self._timer.after(LATE_RESULT_WAIT_S, self._on_moment)
 
     def join(self, request: types.LiveClientContent) -> types.LiveClientContent:
         """Have a request tell what is held, in one message."""
@@ -60,22 +67,22 @@ class LateResults:
 
     def reply_over(self) -> None:
         """A reply, or the wait for one, is over."""
-        if self._held and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(0.0, self._on_timer)
+        if self._held and self._moment is None:
+            self._moment = self._timer.after(0.0, self._on_moment)
 
     def drop(self) -> None:
         """The connection is gone; the next one is told all that this one was not."""
         self._take()
 
     def _take(self) -> list[llm.ChatItem]:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._moment is not None:
+            self._moment.cancel()
+            self._moment = None
         held, self._held = self._held, []
         return held
 
-    def _on_timer(self) -> None:
-        self._timer = None
+    def _on_moment(self) -> None:
+        self._moment = None
         engine = self._engine
         if engine.awaits_reply or engine.open_reply is not None or self._activity.held:
             return  # `reply_over` or `join` will follow

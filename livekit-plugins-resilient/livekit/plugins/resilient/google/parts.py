@@ -93,7 +93,11 @@ class Parts:
             on_void=lambda item_id: self.mirror.resumption.withdrawn([item_id]),
         )
         self.late_results = LateResults(
-            engine=engine, activity=self.activity, results=self._results, tools=self.tool_calls
+            engine=engine,
+            activity=self.activity,
+            results=self._results,
+            tools=self.tool_calls,
+            timer=driver.timer,
         )
         self.requests = Requests(
             engine=engine,

@@ -255,7 +255,7 @@ class RealtimeSession(_impl.RealtimeSession, SessionBridge, _upstream.RealtimeSe
         super()._handle_tool_call_cancellation(tool_call_cancellation)
         for call_id in tool_call_cancellation.ids or []:
             self._parts.tool_calls.cancel(call_id)
-            self._stopping.start(cancel_tool(self, call_id))
+            self._stopping.start(cancel_tool(self, call_id, self._driver.timer))
             self._driver.feed(f.ToolCallCancelled(self._driver.now, call_id))
 
     # -- what the driver decides

@@ -72,7 +72,7 @@ class Requests:
         self._sent: dict[str, types.LiveClientContent] = {}
         # The last one to which a reply began, and what it sent.
         self._begun: tuple[str, types.LiveClientContent] | None = None
-        self._timer = ReplyTimer.idle()
+        self._timer = ReplyTimer.idle(driver.timer)
 
     @property
     def newest(self) -> str | None:
@@ -135,7 +135,7 @@ class Requests:
 
     def start_timer(self, on_due: Callable[[], None]) -> ReplyTimer:
         """Begin the time-out of the newest request."""
-        self._timer = timer = ReplyTimer(self._options.reply_timeout_s, on_due)
+        self._timer = timer = ReplyTimer(self._options.reply_timeout_s, on_due, self._driver.timer)
         if self._serving.connected:
             timer.resume()
         elif self._engine.is_over:

@@ -51,9 +51,7 @@ def listen_first(emitter: rtc.EventEmitter[Any], event: str, callback: Callable[
         listeners.update(dict.fromkeys([callback, *others]))
 
 
-async def cancel_tool(
-    session: rtc.EventEmitter[Any], call_id: str, timer: Timer | None = None
-) -> None:
+async def cancel_tool(session: rtc.EventEmitter[Any], call_id: str, timer: Timer) -> None:
     """Stop the tool that runs or is about to run for a call.
 
     One that was not declared `ToolFlag.CANCELLABLE` may be in the middle of what must not be left

@@ -79,7 +79,7 @@ async def within(
     seconds: float,
     unused: Callable[[_T], Awaitable[object]] | None = None,
     *,
-    timer: Timer | None = None,
+    timer: Timer,
 ) -> _T:
     """The result of `awaitable`, which is cancelled where it takes longer.
 
@@ -89,13 +89,13 @@ async def within(
         awaitable: What is waited for.
         seconds: Of a loop that runs.
         unused: Gets what it resulted in as it was given up, or we were, so that it can be closed.
-        timer: Of the session; one of its own, where none is at hand.
+        timer: Of the session.
 
     Raises:
         asyncio.TimeoutError: It took longer.
     """
     is_taken, task = False, asyncio.ensure_future(awaitable)
-    timer, countdown = timer or Timer(), Countdown(seconds)
+    countdown = Countdown(seconds)
     try:
         while not task.done() and not countdown.is_over:
             due_at = timer.now + countdown.piece_s

@@ -19,23 +19,21 @@ class ReplyTimer:
     Args:
         timeout_s: Seconds above 0.
         on_due: Called on the event loop, unless `cancel` comes first.
-        timer: Of the session; one of its own, where none is at hand.
+        timer: Of the session.
     """
 
-    def __init__(
-        self, timeout_s: float, on_due: Callable[[], None], timer: Timer | None = None
-    ) -> None:
-        self._timer = timer or Timer()
+    def __init__(self, timeout_s: float, on_due: Callable[[], None], timer: Timer) -> None:
+        self._timer = timer
         self._countdown = Countdown(timeout_s)
         self._on_due: Callable[[], None] | None = on_due
         self._deadline: Deadline | None = None
 
     @classmethod
-    def idle(cls) -> ReplyTimer:
+    def idle(cls, timer: Timer) -> ReplyTimer:
         """One that is never due, for a session without an open request."""
-        timer = cls(0.0, lambda: None)
-        timer.cancel()
-        return timer
+        made = cls(0.0, lambda: None, timer)
+        made.cancel()
+        return made
 
     def resume(self, at_least_s: float = 0.0) -> None:
         """The session is connected.
