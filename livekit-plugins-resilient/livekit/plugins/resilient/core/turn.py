@@ -190,8 +190,9 @@ class TurnMachine:
         self._now = fact.at
         if turns.connection is Connection.CLOSED:
             return ()
-        decisions = self._take(replace(fact, at=self._awake(fact.at)) if self._slept_s else fact)
-        self._took_at = self._awake(fact.at)
+        at = fact.at - self._slept_s
+        decisions = self._take(replace(fact, at=at) if self._slept_s else fact)
+        self._took_at = fact.at - self._slept_s  # of which it may have told
         turns.connection = connection
         if type(fact) in _POSTPONING:
             return decisions
@@ -201,19 +202,22 @@ class TurnMachine:
 
     def next_deadline(self) -> float | None:
         """When to call `due()`, in monotonic seconds; None for not before the next fact."""
-        return self._by_clock(self._next_deadline())
+        earliest = self._rules.next_deadline()
+        if earliest is None:
+            return None
+        return max(earliest, self._judges_from) + self._slept_s
 
     def due(self, now: float) -> tuple[Decision, ...]:
         """What has fallen due by `now`. Afterwards `next_deadline()` is later than `now`."""
         decisions: list[Decision] = []
         now = self._awake(now)
-        while (deadline := self._next_deadline()) is not None and deadline <= now:
+        while (
+            now >= self._judges_from
+            and (deadline := self._rules.next_deadline()) is not None
+            and deadline <= now
+        ):
             decisions += self._rules.act(now)
         return tuple(decisions)
-
-    def _next_deadline(self) -> float | None:
-        earliest = self._rules.next_deadline()
-        return None if earliest is None else max(earliest, self._judges_from)
 
     def _awake(self, at: float) -> float:
         return at - self._slept_s

@@ -143,30 +143,26 @@ class Watch:
         self._next_deadline = next_deadline
         self._wake = wake
         self._deadline: Deadline | None = None
-
-    @property
-    def at(self) -> float | None:
+        self.at: float | None = None
         """For when it is set; None for not at all."""
-        return None if self._deadline is None else self._deadline.at
 
     def look(self) -> None:
         """Be set for the deadline; one that was put off leaves it as it is."""
-        at, deadline = self._next_deadline(), self._deadline
-        if at is None or (deadline is not None and deadline.at <= at):
+        at = self._next_deadline()
+        if at is None or (self.at is not None and self.at <= at):
             return
-        if deadline is not None:
-            deadline.cancel()
-        self._deadline = self._timer.at(at, self._due)
+        self.cancel()
+        self.at, self._deadline = at, self._timer.at(at, self._due)
 
     def cancel(self) -> None:
         """Be set no more, until the next look."""
         if self._deadline is not None:
             self._deadline.cancel()
-            self._deadline = None
+            self.at = self._deadline = None
 
     def _due(self) -> None:
-        assert self._deadline is not None
-        at, self._deadline = self._deadline.at, None
+        at, self.at, self._deadline = self.at, None, None
+        assert at is not None
         self._wake(at)
 
 
