@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-from .decisions import Redrive, RedriveCause
+from .decisions import Redrive
 from .generation import Generation, Phase
 from .limits import Bounds
 from .redrives import asking
-from .state import Owed, Question
+from .state import Claim, Owed, Question
 
-__all__ = ["Claim", "Claims"]
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What another connection would be asked for; `since` is when it became owed.
-
-    `stopped` says that the reply had begun, and `hedged` that another one was asked before.
-    """
-
-    cause: RedriveCause
-    since: float
-    request_ids: tuple[str, ...] = ()
-    cut: Generation | None = None
-    stopped: bool = False
-    hedged: bool = False
+__all__ = ["Claims"]
 
 
 class Claims:

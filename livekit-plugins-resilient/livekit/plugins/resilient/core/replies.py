@@ -6,12 +6,12 @@ from typing import Literal, TypeAlias
 
 from . import facts as f
 from . import watchdogs
-from .claims import Claim, Claims
+from .claims import Claims
 from .decisions import RecordOutcome, Redrive, RedriveCause, TakeBack
 from .generation import Generation, Phase
 from .limits import TIMES_PUT_OFF, Bounds
 from .redrives import Outcomes, Redrives, asking
-from .state import Edge, Owed, Question, Speech
+from .state import Claim, Edge, Owed, Question, Speech
 
 __all__ = ["How", "Replies"]
 

@@ -7,13 +7,12 @@ withdraws its own deadline by acting. No clock: `now` is the time of a loop that
 from __future__ import annotations
 
 from . import watchdogs
-from .claims import Claim
 from .decisions import Decision, FinaliseGeneration, SuspectDead
 from .generation import Generation
 from .interruption import Unended, answer_owed_since, unended_deadline
 from .limits import SLOWEST_START_S
 from .liveness import Liveness, Suspicion, liveness_deadline
-from .state import Connection
+from .state import Claim, Connection
 from .turn_state import TurnState
 
 __all__ = ["Rules"]

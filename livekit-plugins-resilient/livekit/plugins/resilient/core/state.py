@@ -18,6 +18,7 @@ from .generation import Generation
 
 __all__ = [
     "CONNECTION_MOVES",
+    "Claim",
     "Connection",
     "Edge",
     "Owed",
@@ -150,3 +151,18 @@ class Speech:
     def heard_at(self) -> float:
         """When the caller was last heard to begin, or to speak; -inf for never."""
         return self.started_at if self.last_at is None else max(self.started_at, self.last_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What another connection would be asked for; `since` is when it became owed.
+
+    `stopped` says that the reply had begun, and `hedged` that another one was asked before.
+    """
+
+    cause: RedriveCause
+    since: float
+    request_ids: tuple[str, ...] = ()
+    cut: Generation | None = None
+    stopped: bool = False
+    hedged: bool = False

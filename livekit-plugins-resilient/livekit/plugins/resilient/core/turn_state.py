@@ -6,7 +6,6 @@ Times are monotonic seconds of a loop that runs.
 from __future__ import annotations
 
 from . import facts as f
-from .claims import Claim
 from .decisions import CloseStreams, Decision
 from .generation import PHASE_MOVES, Generation, Phase
 from .interruption import Interruption
@@ -14,7 +13,7 @@ from .limits import Bounds
 from .liveness import Liveness
 from .replies import How, Replies
 from .speaker import Speaker
-from .state import Connection, Speech, Voice
+from .state import Claim, Connection, Speech, Voice
 
 __all__ = ["TurnState"]
 

@@ -6,11 +6,10 @@ the rule acts. None of them looks at a clock or changes anything.
 
 from __future__ import annotations
 
-from .claims import Claim
 from .decisions import FinaliseReason
 from .generation import Generation, Phase
 from .limits import HINT_TRUST_S, SILENT_AFTER_S, Bounds
-from .state import Edge, Owed, Question, Speech, Voice
+from .state import Claim, Edge, Owed, Question, Speech, Voice
 
 __all__ = [
     "edge_deadline",
