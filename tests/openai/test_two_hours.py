@@ -132,7 +132,9 @@ async def drop_in_a_reply(call: Call) -> None:
 
 async def slow_redial(call: Call) -> None:
     newest = len(call.server.dials())
-    call.server.inject(Fault(OnConnection(newest + 1), HangHandshake(3.0)))
+    # The caller's next words must still be under way when it is through: what was said whole in an
+    # outage is not kept for longer than a second, and asked for again.
+    call.server.inject(Fault(OnConnection(newest + 1), HangHandshake(2.0)))
     await call.ask(STORY, answered=False)
     await call.call.wait_heard(3.0)
     await call.server.do(Close(1011))
