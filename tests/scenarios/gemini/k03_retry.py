@@ -12,9 +12,11 @@ from livekit.plugins.resilient.testing import (
     Fault,
     Malformed,
     OnConnection,
+    Received,
     Refuse,
     Reply,
     Send,
+    Silence,
     TurnRequest,
 )
 
@@ -86,6 +88,29 @@ async def tries_for_a_minute(stage: GeminiStage) -> None:
         return
     await call.agent_done()
     stage.require_heard(stage.heard_whole(STORY), "the story is heard in full")
+
+
+@scenario(
+    "gemini-takes-dials-and-answers-nothing",
+    kind="K3",
+    rule="R2",
+    provider="gemini",
+    faults=[
+        Fault(After("inputTranscription", nth=2), Silence()),
+        Fault(Received("clientContent"), Silence(), times="always"),
+    ],
+    server={"default_reply": by_reason},
+    mutants="dial-alone-restores-the-budget",
+)
+async def gives_up_a_mute_server(stage: GeminiStage) -> None:
+    """A server that takes every dial and answers nothing is given up within three minutes, once."""
+    said = await stage.call.say(1.5)
+    if not stage.faulty:
+        await stage.call.reply(after=said.ended_at)
+        return
+    await stage.call.until(lambda: stage.call.closed, timeout_s=180, what="the end of the session")
+    stage.require(len(stage.server.dials()) <= 8, "a few dials are enough")
+    stage.require(stage.unrecoverable() == 1, "the session is told once that the model gave up")
 
 
 @scenario(

@@ -12,6 +12,7 @@ from livekit.plugins.resilient.testing import (
     After,
     AtAudio,
     AtTime,
+    Before,
     Close,
     FailResponse,
     Fault,
@@ -21,6 +22,7 @@ from livekit.plugins.resilient.testing import (
     Refuse,
     Reply,
     Send,
+    Silence,
     UserStops,
 )
 
@@ -247,6 +249,26 @@ async def ends_with_one_error(stage: OpenAIStage, *, within_s: float) -> None:
     await stage.rest(30)
     stage.require(stage.unrecoverable() == 1, "there is one final error")
     stage.require(len(stage.server.dials()) == dials, "nothing is dialled after the final error")
+
+
+@scenario(
+    "openai-takes-dials-and-answers-nothing",
+    kind="K3",
+    rule="R2",
+    provider="openai",
+    faults=[Fault(Before("response.created"), Silence(), times="always")],
+    server=TALK,
+    mutants="dial-alone-restores-the-budget",
+)
+async def gives_up_a_mute_server(stage: OpenAIStage) -> None:
+    """A server that takes every dial and answers nothing is given up within three minutes, once."""
+    said = await stage.call.say(1.5)
+    if not stage.faulty:
+        await stage.call.reply(after=said.ended_at)
+        return
+    await stage.call.until(lambda: stage.call.closed, timeout_s=180, what="the end of the session")
+    stage.require(len(stage.server.dials()) <= 8, "a few dials are enough")
+    stage.require(stage.unrecoverable() == 1, "the session is told once that the model gave up")
 
 
 @scenario(
