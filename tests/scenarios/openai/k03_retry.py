@@ -261,7 +261,8 @@ async def ends_with_one_error(stage: OpenAIStage, *, within_s: float) -> None:
     mutants="dial-alone-restores-the-budget",
 )
 async def gives_up_a_mute_server(stage: OpenAIStage) -> None:
-    """A server that takes every dial and answers nothing is given up within three minutes, once."""
+    """A provider that is connected and never answers ends in one final error, within three
+    minutes."""
     said = await stage.call.say(1.5)
     if not stage.faulty:
         await stage.call.reply(after=said.ended_at)
