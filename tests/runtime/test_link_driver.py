@@ -17,6 +17,7 @@ from livekit.plugins.resilient.fallback import Fallback, GivenUp
 from livekit.plugins.resilient.runtime.driver import Driver
 from livekit.plugins.resilient.runtime.link_driver import LinkDriver, link_limits
 from livekit.plugins.resilient.runtime.timer import Timer
+from livekit.plugins.resilient.testing import VirtualTimeLoop
 
 pytestmark = pytest.mark.virtual_time
 
@@ -90,3 +91,31 @@ async def test_what_is_decided_while_nobody_waits_is_told_later() -> None:
     assert isinstance(await link.decided(), DialBeside)
     link.left()
     assert isinstance(await link.decided(), Dial)
+
+
+async def test_a_timer_that_fires_early_does_not_keep_the_loop_busy() -> None:
+    """A loop takes a timer for due that is less than its clock's resolution ahead."""
+    link, clock = await serving()
+    link.ends_in(30.0)
+    due_at = link._link.next_deadline()
+    assert due_at is not None
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    loop.stall(due_at - clock.now - 1e-10)
+    assert 0 < due_at - clock.now < 1e-9
+    looked = 0
+
+    def look() -> None:
+        nonlocal looked
+        looked += 1
+        assert looked < 100
+
+    clock.notice_stall = look
+
+    def work(rounds: int) -> None:
+        """A loop with something to do does not wait for the rest."""
+        if rounds:
+            loop.call_soon(work, rounds - 1)
+
+    work(500)
+    assert isinstance(await link.decided(), DialBeside)

@@ -231,3 +231,27 @@ class TestWatch:
         await asyncio.sleep(3)
         assert woken == []
         assert handles() == []
+
+
+async def test_it_is_not_met_early_by_the_resolution_of_the_clock() -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    timer, due_at, met = Timer(), loop.time() + 30.0, asyncio.Event()
+    met_at: list[float] = []
+
+    def meet() -> None:
+        met_at.append(loop.time())
+        met.set()
+
+    def work(rounds: int) -> None:
+        """A loop with something to do does not wait for the rest."""
+        if rounds:
+            loop.call_soon(work, rounds - 1)
+
+    timer.at(due_at, meet)
+    loop.stall(30.0 - 1e-10)
+    assert 0 < due_at - loop.time() < 1e-9
+    work(100)
+    await met.wait()
+    assert met_at == [pytest.approx(due_at, abs=1e-12)]
+    assert met_at[0] >= due_at

@@ -104,9 +104,11 @@ class Timer:
 
     def _fire(self) -> None:
         assert self._handle is not None
-        # A loop may fire early, by the resolution of its clock.
-        by, self._handle = max(self._loop.time(), self._handle.when()), None
-        due = sorted((d for d in self._deadlines if d.at <= by), key=_time_of)
+        self._handle = None
+        # A loop may fire early, by the resolution of its clock: then this only looks again. Met
+        # early, who is due would look in vain, and wait for the same time again and again.
+        now = self._loop.time()
+        due = sorted((d for d in self._deadlines if d.at <= now), key=_time_of)
         self._fires = True
         try:
             for deadline in due:
