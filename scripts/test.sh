@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All checks: lint, format, types, tests, and every patch on the locked upstream version.
-# Arguments go to pytest; with any, only pytest runs. Takes ten to eleven minutes on two idle cores.
+# Arguments go to pytest; with any, only pytest runs. Takes nine to ten minutes on two idle cores.
 . "$(dirname "$0")/lib.sh"
 
 ensure_venv
