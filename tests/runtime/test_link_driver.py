@@ -19,6 +19,8 @@ from livekit.plugins.resilient.runtime.link_driver import LinkDriver, link_limit
 from livekit.plugins.resilient.runtime.timer import Timer
 from livekit.plugins.resilient.testing import VirtualTimeLoop
 
+from .busy import keep_busy
+
 pytestmark = pytest.mark.virtual_time
 
 
@@ -112,10 +114,5 @@ async def test_a_timer_that_fires_early_does_not_keep_the_loop_busy() -> None:
 
     clock.notice_stall = look
 
-    def work(rounds: int) -> None:
-        """A loop with something to do does not wait for the rest."""
-        if rounds:
-            loop.call_soon(work, rounds - 1)
-
-    work(500)
+    keep_busy(500)
     assert isinstance(await link.decided(), DialBeside)
